@@ -1,0 +1,45 @@
+# What a developer types. Everything runs in .venv, which the first target makes.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+CXX_FILES := $(shell find native tests -name '*.cc' -o -name '*.h' -o -name '*.inl' -o -name '*.c')
+PY_DIRS := aneforge partitioner provider tests benchmarks setup.py
+
+.PHONY: demo test test-full lint format bench docs cross clean
+
+$(BIN)/.installed: pyproject.toml setup.py
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -e '.[demo,test,bench]'
+	touch $@
+
+demo: $(BIN)/.installed   ## classify photos on the engine (or its emulation) and say where every node ran
+	$(BIN)/aneforge demo
+
+test: $(BIN)/.installed   ## quick tier
+	$(BIN)/python -m pytest -m "not full"
+
+test-full: $(BIN)/.installed   ## both tiers, and the native code under sanitizers
+	$(BIN)/python -m pytest
+	PYTHON=$(BIN)/python tests/native/sanitize.sh
+
+lint: $(BIN)/.installed
+	$(BIN)/ruff check $(PY_DIRS)
+	$(BIN)/ruff format --check $(PY_DIRS)
+	$(BIN)/mypy -p aneforge
+	$(BIN)/mypy partitioner provider
+	$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
+
+format: $(BIN)/.installed
+	$(BIN)/ruff check --fix $(PY_DIRS)
+	$(BIN)/ruff format $(PY_DIRS)
+	$(BIN)/clang-format -i $(CXX_FILES)
+
+bench: $(BIN)/.installed
+	$(BIN)/python -m benchmarks
+
+cross: $(BIN)/.installed   ## link the native library for macOS on Apple silicon (needs the PyPI package ziglang)
+	$(BIN)/pip install -q ziglang
+	PYTHON=$(BIN)/python tests/native/cross_macos.sh
+
+clean:
+	rm -rf build dist *.egg-info $(VENV)
