@@ -1,0 +1,62 @@
+"""Scaled dot-product attention as plain products: the engine's own is only right for short sequences without a mask
+(Q40).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..ir import Tensor, const
+from . import activation as a
+from . import elementwise as e
+from . import shape as s
+from .base import Operand
+from .contract import matmul_any
+from .layout import slice_axis
+
+MASKED = -1e4
+"""An additive mask's least value: exp gives exactly 0, and two of them still add up inside fp16 (Q27)."""
+TILE, LONG = 512, 1024
+
+
+def causal_mask(queries: int, keys: int) -> np.ndarray:
+    """[queries, keys], 0 where key <= query (aligned at the start), MASKED elsewhere."""
+    return np.where(np.tril(np.ones((queries, keys), bool)), np.float32(0), np.float32(MASKED))
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, scale: float | None = None, mask: Operand | None = None, causal: bool = False
+) -> Tensor:
+    """softmax(scale * q @ k.T + mask) @ v; q [.., S, D], k [.., T, D], v [.., T, E]; scale defaults to 1 / sqrt(D).
+
+    The scale goes on q, before the product, whose results must stay below 32752 (Q04). From 1024 queries on they are
+    taken 512 at a time, so that the scores stay on the chip.
+    """
+    q = e.mul(q, 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    swap = [*range(k.rank - 2), k.rank - 1, k.rank - 2]
+    keys = s.transpose(k, swap)
+    count = q.shape[-2]
+    masks: list[Tensor] = []
+    if mask is not None:
+        masks.append(mask if isinstance(mask, Tensor) else const(np.maximum(np.asarray(mask), MASKED)))
+    if causal:
+        masks.append(const(causal_mask(count, k.shape[-2])))
+    step = TILE if count >= LONG else count
+    parts = []
+    for begin in range(0, count, step):
+        size = min(step, count - begin)
+        scores = matmul_any(slice_axis(q, -2, begin, size), keys)
+        for each in masks:
+            scores = e.add(scores, _rows(each, begin, size))
+        parts.append(matmul_any(a.softmax(scores, -1), v))
+    return parts[0] if len(parts) == 1 else s.concat(parts, parts[0].rank - 2)
+
+
+def _rows(mask: Tensor, begin: int, size: int) -> Tensor:
+    if mask.rank < 2 or mask.shape[-2] == 1:
+        return mask
+    if mask.is_const:
+        return const(mask.value[..., begin : begin + size, :])
+    return slice_axis(mask, -2, begin, size)

@@ -1,0 +1,67 @@
+"""Runs a program of the IR through the numpy definitions of the operations in tests/oracle (no text in between)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aneforge.ir import Program
+
+sys.path.insert(0, os.fspath(Path(__file__).resolve().parents[2]))
+
+from tests.oracle import mil_reference  # noqa: E402  (registers the operations)
+from tests.oracle.registry import OPERATIONS, PARAMETERS  # noqa: E402
+
+assert mil_reference
+
+
+def run(program: Program, inputs: Mapping[str, np.ndarray], numerics: str = "fp16") -> dict[str, np.ndarray]:
+    """Each operation in float64, its result rounded once to fp16 or fp32; constants are narrowed as the writer does it."""
+    held = {"fp16": np.float16, "fp32": np.float32}[numerics]
+    values: dict[Any, np.ndarray] = {}
+    for name, tensor in program.inputs:
+        values[tensor] = np.asarray(inputs[name], held if tensor.dtype == "fp16" else tensor.dtype)
+        assert values[tensor].shape == tensor.shape
+    with np.errstate(all="ignore"):
+        for op in program.ops:
+            if op.kind == "input":
+                continue
+            if op.kind == "const":
+                values[op.outputs[0]] = _narrow(op.params["value"], held)
+                continue
+            parameters = PARAMETERS[op.kind]
+            given: dict[str, Any] = {}
+            for key, operand in op.inputs.items():
+                parts = operand if isinstance(operand, tuple) else (operand,)
+                arrays = [values[p].astype(np.float64) if values[p].dtype.kind == "f" else values[p] for p in parts]
+                given[key] = tuple(arrays) if isinstance(operand, tuple) else arrays[0]
+                takes = parameters[key].annotation
+                if takes.rank == 0:
+                    given[key] = given[key].item()
+            for key, value in op.params.items():
+                if isinstance(value, float):
+                    value = float(_narrow(np.float64(value), held))
+                given[key] = np.array(value) if isinstance(value, tuple) else value
+            unknown = set(given) - set(parameters)
+            assert not unknown, f"{op.kind}: {unknown}"
+            results = OPERATIONS[op.kind](**given)
+            results = results if isinstance(results, tuple) else (results,)
+            for tensor, result in zip(op.outputs, results, strict=True):
+                result = np.asarray(result)
+                assert result.shape == tensor.shape, (op, result.shape, tensor.shape)
+                values[tensor] = result.astype(held) if result.dtype.kind == "f" else result
+    return {name: values[tensor] for name, tensor in program.outputs}
+
+
+def _narrow(value: np.ndarray, held: type) -> np.ndarray:
+    value = np.asarray(value)
+    if value.dtype.kind != "f":
+        return value
+    limit = float(np.finfo(held).max)
+    with np.errstate(over="ignore"):
+        return np.where(np.isfinite(value), np.clip(value, -limit, limit), value).astype(held)
