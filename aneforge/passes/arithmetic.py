@@ -1,0 +1,132 @@
+"""Rules on constants in sums and products. Constants are combined in float64 and narrowed once, by the writer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import ops
+from ..ir import Op, Replacement, Tensor, Uses, const, rule
+from .match import FP16_LEAST, ROUNDING, constant, in_range, made_by, scalar, split_constant
+
+BINARY = "add sub mul real_div maximum minimum"
+
+
+@rule("neutral", "add sub mul real_div", "x + 0, x - 0, x * 1, x / 1")
+def neutral(op: Op, uses: Uses) -> Replacement:
+    x, y = op.operand("x"), op.operand("y")
+    none = 0.0 if op.kind in ("add", "sub") else 1.0
+    if x.type == op.types[0] and scalar(y) == none:
+        return x
+    if op.kind in ("add", "mul") and y.type == op.types[0] and scalar(x) == none:
+        return y
+    return None
+
+
+@rule("scalar-constant", BINARY, "a constant of equal elements beside a full tensor is a scalar")
+def scalar_constant(op: Op, uses: Uses) -> Replacement:
+    """Not after a rounding: there the engine drops scalar factors, and the full constant is on purpose (Q15)."""
+    for name, other in (("x", "y"), ("y", "x")):
+        given, rest = op.operand(name), op.operand(other)
+        if given.rank == 0 or not given.is_const or rest.type != op.types[0] or rest.op.kind in ROUNDING:
+            continue
+        if (value := scalar(given)) is not None:
+            return getattr(ops, op.kind)(**{name: value, other: rest})  # type: ignore[no-any-return]
+    return None
+
+
+@rule("constant-chain", "add sub mul", "(x + a) + b is x + (a + b), and so for products")
+def constant_chain(op: Op, uses: Uses) -> Replacement:
+    """Products only where the product of the constants is well inside fp16; sums only where no larger constant comes
+    up.
+    """
+    outer = _shifted(op) if op.kind in ("add", "sub") else split_constant(op)
+    if outer is None or uses(outer[0]) != 1:
+        return None
+    below = made_by(outer[0], "mul") if op.kind == "mul" else made_by(outer[0], "add", "sub")
+    inner = None if below is None else (split_constant(below) if op.kind == "mul" else _shifted(below))
+    if inner is None:
+        return None
+    a, b = constant(inner[1]), constant(outer[1])
+    if a is None or b is None or inner[0].op.kind in ROUNDING:
+        return None
+    both = a * b if op.kind == "mul" else a + b
+    if both.size > max(a.size, b.size) or not in_range(both):
+        return None
+    if np.broadcast_shapes(inner[0].shape, both.shape) != op.types[0].shape:
+        return None
+    return ops.mul(inner[0], both) if op.kind == "mul" else ops.add(inner[0], both)
+
+
+def _shifted(op: Op) -> tuple[Tensor, Tensor] | None:
+    """(x, c) of x + c; x - c counts as x + (-c)."""
+    if op.kind == "add":
+        return split_constant(op)
+    x, y = op.operand("x"), op.operand("y")
+    if x.is_const or not y.is_const:
+        return None
+    return x, const(-y.value.astype(np.float64))
+
+
+@rule("divide-by-power", "real_div", "dividing by a power of two is multiplying by its exact inverse")
+def divide_by_power(op: Op, uses: Uses) -> Replacement:
+    x, value = op.operand("x"), scalar(op.operand("y"))
+    if value is None or value == 0 or x.op.kind in ROUNDING or x.type != op.types[0]:
+        return None
+    mantissa, exponent = np.frexp(value)
+    return ops.mul(x, 1.0 / value) if abs(mantissa) == 0.5 and -14 <= exponent <= 15 else None
+
+
+@rule(
+    "vanishing-constant",
+    "add maximum",
+    "an epsilon that fp16 would round to 0 stays the least number above it",
+    required=True,
+)
+def vanishing_constant(op: Op, uses: Uses) -> Replacement:
+    """x + 1e-12 and max(x, 1e-12) guard a division or a root; 0 would not."""
+    pair = split_constant(op)
+    value = None if pair is None else scalar(pair[1])
+    if pair is None or value is None or not 0.0 < abs(value) <= FP16_LEAST / 2:
+        return None
+    least = np.full(pair[1].shape, np.copysign(FP16_LEAST, value))
+    return ops.add(pair[0], least) if op.kind == "add" else ops.maximum(pair[0], least)
+
+
+@rule("vanishing-epsilon", "log rsqrt inverse", "as vanishing-constant, for the operation's own epsilon", required=True)
+def vanishing_epsilon(op: Op, uses: Uses) -> Replacement:
+    epsilon = op.params["epsilon"]
+    if not 0.0 < epsilon <= FP16_LEAST / 2:
+        return None
+    return getattr(ops, op.kind)(op.operand("x"), FP16_LEAST)  # type: ignore[no-any-return]
+
+
+@rule(
+    "constant-layout",
+    "reshape transpose expand_dims squeeze flatten2d slice_by_size reverse",
+    "a constant is laid out once",
+)
+def constant_layout(op: Op, uses: Uses) -> Replacement:
+    x = op.operand("x")
+    if not x.is_const:
+        return None
+    value, shape = x.value, op.types[0].shape
+    if op.kind == "transpose":
+        value = np.ascontiguousarray(value.transpose(op.params["perm"]))
+    elif op.kind == "slice_by_size":
+        value = value[tuple(slice(b, b + n) for b, n in zip(op.params["begin"], shape, strict=True))]
+    elif op.kind == "reverse":
+        value = np.flip(value, op.params["axes"])
+    else:
+        value = value.reshape(shape)
+    return const(value, x.dtype)
+
+
+RULES = (
+    vanishing_constant,
+    vanishing_epsilon,
+    constant_layout,
+    neutral,
+    constant_chain,
+    divide_by_power,
+    scalar_constant,
+)

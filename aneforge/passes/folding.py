@@ -1,0 +1,179 @@
+"""Rules that fold scales and biases into the weights of convolutions and matrix products, in float64.
+
+Weights are values, not places: a weight that several operations share is scaled for the one and stays for the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import ops
+from ..ir import Op, Replacement, Tensor, Uses, rule
+from .match import FP16_MAX, constant, made_by, per_channel, split_constant
+
+_LEAST = 2.0**-10
+"""A filter's greatest weight stays at or above this after scaling, so that its small ones keep their precision in
+fp16.
+"""
+
+
+def _weight_of(op: Op) -> NDArray[np.float64] | None:
+    if op.kind in ("conv", "conv_transpose"):
+        return constant(op.operand("weight"))
+    return constant(op.operand("y")) if op.operand("y").rank == 2 else None
+
+
+def _holds(weight: NDArray[Any], axis: int) -> bool:
+    """Whether fp16 holds scaled weights as well as unscaled ones."""
+    peak = np.abs(weight).max(axis=tuple(i for i in range(weight.ndim) if i != axis))
+    return bool(np.isfinite(peak).all() and (peak <= FP16_MAX).all() and ((peak >= _LEAST) | (peak == 0)).all())
+
+
+def _with_weight(op: Op, weight: NDArray[Any], x: Tensor | None = None) -> Tensor:
+    """The same operation with another weight (and another operand)."""
+    inputs: dict[str, Any] = {**op.inputs, "weight" if op.kind != "matmul" else "y": weight}
+    if x is not None:
+        inputs["x"] = x
+    return getattr(ops, op.kind)(**inputs, **op.params)  # type: ignore[no-any-return]
+
+
+@rule("scale-into-weight", "mul", "a constant factor for each output channel belongs to the weight")
+def scale_into_weight(op: Op, uses: Uses) -> Replacement:
+    """conv(x, W) * c -> conv(x, c W), and so for conv_transpose and a matmul by a constant matrix."""
+    pair = split_constant(op)
+    below = None if pair is None else made_by(pair[0], "conv", "conv_transpose", "matmul")
+    if pair is None or below is None or uses(pair[0]) != 1 or "bias" in below.inputs or pair[0].type != op.types[0]:
+        return None
+    weight, factor = _weight_of(below), constant(pair[1])
+    if weight is None or factor is None:
+        return None
+    if below.kind == "matmul":
+        columns = pair[0].shape[-1]
+        if factor.size not in (1, columns) or (factor.size > 1 and factor.shape[-1] != columns):
+            return None
+        axis = 0 if below.params["transpose_y"] else 1
+        scale = np.broadcast_to(factor.reshape(-1), (columns,))
+    else:
+        channels = pair[0].shape[1]
+        along = per_channel(factor, pair[0].rank, channels)
+        if along is None:
+            return None
+        if below.kind == "conv_transpose":  # [Cin, Cout / groups, ..]: outputs of group g are fed by inputs of group g
+            groups = below.params["groups"]
+            each = np.repeat(along.reshape(groups, -1), weight.shape[0] // groups, axis=0)
+            scaled = weight * each.reshape(*weight.shape[:2], *(1,) * (weight.ndim - 2))
+            return _with_weight(below, scaled) if _holds(scaled, 1) else None
+        axis, scale = 0, along
+    scaled = weight * scale.reshape([-1 if i == axis else 1 for i in range(weight.ndim)])
+    return _with_weight(below, scaled) if _holds(scaled, axis) else None
+
+
+@rule("scale-before-bias", "mul", "(y + b) * c is y * c + b * c, and y * c may fold into a weight")
+def scale_before_bias(op: Op, uses: Uses) -> Replacement:
+    pair = split_constant(op)
+    below = None if pair is None else made_by(pair[0], "add")
+    inner = None if below is None else split_constant(below)
+    if pair is None or inner is None or uses(pair[0]) != 1 or uses(inner[0]) != 1:
+        return None
+    product = made_by(inner[0], "conv", "conv_transpose", "matmul")
+    if product is None or _weight_of(product) is None or "bias" in product.inputs:
+        return None
+    b, c = constant(inner[1]), constant(pair[1])
+    if b is None or c is None or inner[0].type != op.types[0] or (b * c).size > max(b.size, c.size):
+        return None
+    if product.kind != "matmul" and per_channel(c, inner[0].rank, inner[0].shape[1]) is None:
+        return None
+    if product.kind == "matmul" and c.size > 1 and c.size != inner[0].shape[-1]:
+        return None
+    return ops.add(ops.mul(inner[0], c), b * c)
+
+
+@rule("scale-before-conv", "conv", "a constant factor for each input channel belongs to the weight")
+def scale_before_conv(op: Op, uses: Uses) -> Replacement:
+    """conv(c x, W) -> conv(x, W c). Padding stays zero, so it may be there."""
+    x = op.operand("x")
+    below = made_by(x, "mul")
+    pair = None if below is None else split_constant(below)
+    weight = constant(op.operand("weight"))
+    if pair is None or weight is None or uses(x) != 1 or pair[0].type != x.type:
+        return None
+    factor = constant(pair[1])
+    along = None if factor is None else per_channel(factor, x.rank, x.shape[1])
+    if along is None:
+        return None
+    scaled = weight * _by_input(along, weight.shape, op.params["groups"])
+    return _with_weight(op, scaled, pair[0]) if _holds(scaled, 0) else None
+
+
+@rule(
+    "shift-before-conv",
+    "conv",
+    "a constant added to each input channel is a bias of the output, where nothing is padded",
+)
+def shift_before_conv(op: Op, uses: Uses) -> Replacement:
+    """conv(x + t, W) -> conv(x, W) + sum of W t."""
+    x = op.operand("x")
+    below = made_by(x, "add")
+    pair = None if below is None else split_constant(below)
+    weight = constant(op.operand("weight"))
+    padded = op.params["pad_type"].startswith("same") or (op.params["pad_type"] == "custom" and any(op.params["pad"]))
+    if pair is None or weight is None or padded or uses(x) != 1 or pair[0].type != x.type or "bias" in op.inputs:
+        return None
+    shift = constant(pair[1])
+    along = None if shift is None else per_channel(shift, x.rank, x.shape[1])
+    if along is None:
+        return None
+    bias = (weight * _by_input(along, weight.shape, op.params["groups"])).sum(axis=tuple(range(1, weight.ndim)))
+    if np.abs(bias).max(initial=0.0) > FP16_MAX:
+        return None
+    return ops.add_bias(_with_weight(op, op.operand("weight").value, pair[0]), bias)
+
+
+def _by_input(values: NDArray[Any], shape: tuple[int, ...], groups: int) -> NDArray[Any]:
+    """[Cin] laid out for a weight [Cout, Cin / groups, ..]: filters of group g see the inputs of group g."""
+    each = np.repeat(values.reshape(groups, -1), shape[0] // groups, axis=0)
+    return each.reshape(*shape[:2], *(1,) * (len(shape) - 2))
+
+
+@rule("batch-norm", "batch_norm", "scale and shift in float64 keep small variances and epsilons, and fold into weights")
+def batch_norm(op: Op, uses: Uses) -> Replacement:
+    given = {name: constant(op.operand(name)) for name in op.inputs if name != "x"}
+    if any(v is None for v in given.values()):
+        return None
+    values = {name: v for name, v in given.items() if v is not None}
+    ones, zeros = np.ones_like(values["mean"]), np.zeros_like(values["mean"])
+    return ops.batch_norm_any(
+        op.operand("x"),
+        values.get("gamma", ones),
+        values.get("beta", zeros),
+        values["mean"],
+        values["variance"],
+        op.params["epsilon"],
+    )
+
+
+@rule("pad-into-conv", "conv", "zeros around H and W are the convolution's own padding")
+def pad_into_conv(op: Op, uses: Uses) -> Replacement:
+    x = op.operand("x")
+    below = made_by(x, "pad")
+    if below is None or op.params["pad_type"] not in ("custom", "valid"):
+        return None
+    cells = (0,) * (2 * x.rank - len(below.params["pad"])) + below.params["pad"]
+    if below.params["mode"] != "constant" or below.params["constant_val"] != 0.0 or any(cells[:4]):
+        return None
+    own = op.params["pad"] if op.params["pad_type"] == "custom" else (0,) * len(cells[4:])
+    params = {**op.params, "pad": tuple(a + b for a, b in zip(own, cells[4:], strict=True)), "pad_type": "custom"}
+    return ops.conv(**{**op.inputs, "x": below.operand("x")}, **params)  # type: ignore[arg-type]
+
+
+RULES = (
+    batch_norm,
+    pad_into_conv,
+    scale_before_bias,
+    scale_into_weight,
+    scale_before_conv,
+    shift_before_conv,
+)

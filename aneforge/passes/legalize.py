@@ -1,0 +1,161 @@
+"""From any program to one that a target's compiler takes, or the list of what it does not take.
+
+Rules bring each Op into a known form (`forms`, `kernels`, `slices`, and what `layout` tidies up after them); then
+every Op is judged (`limits`), and the ports. What the rules cannot mend is a Violation, with the nodes of the model
+that it stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from .. import ops
+from ..errors import AneforgeError, Reason
+from ..ir import Op, Origin, Program, RuleSet, Tensor, Uses, rewrite, topological
+from ..targets import Target
+from . import arithmetic, forms, kernels, layout, slices
+from .limits import refusal
+from .masks import mask_clamp
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One thing that the target does not take: `what` (the Op, with its types), why, and the nodes of the model behind
+    it.
+    """
+
+    op: Op
+    what: str
+    why: Reason
+    origins: Origin
+
+    def __str__(self) -> str:
+        nodes = f" (from {', '.join(sorted(map(str, self.origins)))})" if self.origins else ""
+        return f"{self.what}: {self.why}{nodes}"
+
+
+class LegalizeError(AneforgeError):
+    """A program has no form that the target takes. `violations` lists every reason."""
+
+    def __init__(self, target: Target, violations: Sequence[Violation]) -> None:
+        self.violations = tuple(violations)
+        lines = "\n".join(f"  {v}" for v in self.violations)
+        super().__init__(f"{len(self.violations)} operations do not run on {target.chips} ({target.name}):\n{lines}")
+
+
+@lru_cache(maxsize=32)
+def _rules(target: Target) -> RuleSet:
+    return RuleSet(
+        (
+            mask_clamp,
+            arithmetic.vanishing_constant,
+            arithmetic.vanishing_epsilon,
+            *forms.RULES,
+            *kernels.RULES,
+            *kernels.window_rules(target),
+            *slices.RULES,
+            *slices.target_rules(target),
+            arithmetic.constant_layout,
+            *layout.RULES,
+        )
+    )
+
+
+def legalized(program: Program, target: Target) -> tuple[Program, list[Violation]]:
+    """The program in the target's forms, and what is left that it does not take."""
+    program, _ = rewrite(program, _rules(target))
+    program = _ports(program)
+    return program, violations(program, target)
+
+
+def legalize(program: Program, target: Target) -> Program:
+    """The program in the target's forms.
+
+    Raises:
+        LegalizeError: something has no form there; it lists every such Op.
+    """
+    program, found = legalized(program, target)
+    if found:
+        raise LegalizeError(target, found)
+    return program
+
+
+def violations(program: Program, target: Target) -> list[Violation]:
+    """What the target does not take of a program as it stands."""
+    found: list[Violation] = []
+    for op in program.ops:
+        why = refusal(op, target)
+        if why is not None:
+            found.append(Violation(op, f"{op.kind} -> {', '.join(map(str, op.types))}", why, program.origins(op)))
+    for role, ports in (("input", program.inputs), ("output", program.outputs)):
+        for name, tensor in ports:
+            why = _port(role, name, tensor)
+            if why is not None:
+                found.append(Violation(tensor.op, f"{role} {name!r}", why, program.origins(tensor.op)))
+    return found
+
+
+def _port(role: str, name: str, tensor: Tensor) -> Reason | None:
+    if tensor.dtype != "fp16" and (role, tensor.dtype) != ("input", "uint8"):
+        return Reason("data type", f"{role} {name!r} is {tensor.dtype}: the engine's ports are fp16 (and uint8 inputs)")
+    if role == "output" and tensor.is_const:
+        return Reason("policy", f"output {name!r} is a constant: there is nothing to compute")
+    return None
+
+
+def _ports(program: Program) -> Program:
+    """Gives every output an Op of its own: one that is an input, or the same as another output, crashes the compiler
+    (Q29).
+    """
+    taken: set[Tensor] = set()
+    outputs = []
+    changed = False
+    for name, tensor in program.outputs:
+        own = tensor
+        while own.dtype == "fp16" and not own.is_const and (own.op.kind == "input" or own in taken):
+            own = Op("mul", {"x": own, "y": _ONE}, {}, (own.type,), program.origins(own.op)).outputs[0]
+            changed = True
+        taken.add(own)
+        outputs.append((name, own))
+    return Program(program.inputs, outputs, program.origin_table) if changed else program
+
+
+_ONE = ops.operand("mul", "y", 1.0)
+
+
+def check_node(outputs: Sequence[Tensor], inputs: Collection[Tensor], target: Target) -> Reason | None:
+    """Why the part of a graph between `inputs` and `outputs` does not run on the target; None if it does.
+
+    For one node of a model: cheap where everything is in a known form already, which is the rule.
+    """
+    given = frozenset(inputs)
+    rules = _rules(target)
+    uses = Uses()
+    plain = True
+    for op in topological(outputs, at=given):
+        if op.is_leaf:
+            continue
+        if rules.fires(op, uses) or refusal(op, target) is not None:
+            plain = False
+            break
+    for tensor in given:
+        why = _extent_of_input(tensor, target)
+        if why is not None:
+            return why
+    if plain:
+        return None
+    wanted = [out for out in outputs if out not in given and not out.op.is_leaf]
+    leaves = [t for t in dict.fromkeys(inputs) if not t.is_const]
+    program = Program.cut(
+        [(f"x{i}", t) for i, t in enumerate(leaves)], [(f"y{i}", t) for i, t in enumerate(dict.fromkeys(wanted))]
+    )
+    program, _ = rewrite(program, rules)
+    return next((why for op in program.ops if (why := refusal(op, target)) is not None), None)
+
+
+def _extent_of_input(tensor: Tensor, target: Target) -> Reason | None:
+    if tensor.is_const or tensor.op.kind == "input":
+        return None if tensor.is_const else refusal(tensor.op, target)
+    return None

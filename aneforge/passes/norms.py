@@ -1,0 +1,157 @@
+"""Recognizes x / sqrt(mean(x²) + eps) in any spelling, the heart of layer, group, instance and RMS norm, and gives it
+the scaled form: written out, the squares overflow above 255 (Q37) and an epsilon of 1e-12 is 0 in fp16 (Q19).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .. import ops
+from ..ir import Op, Replacement, Tensor, Uses, rule
+from .match import VIEWS, made_by, scalar
+
+
+def mean_of(y: Tensor) -> tuple[Tensor, tuple[int, ...]] | None:
+    """(x, axes) if y is the mean of x over axes, kept as 1; as the op, or as products with constants 1 / count."""
+    axes_of_x: set[int] = set()
+    for _ in range(4):
+        step = _mean_step(y)
+        if step is None:
+            break
+        y, axes = step
+        axes_of_x |= set(axes)
+    return (y, tuple(sorted(axes_of_x))) if axes_of_x else None
+
+
+def _mean_step(y: Tensor) -> tuple[Tensor, tuple[int, ...]] | None:
+    if y.op.kind == "reduce_mean" and y.op.params["keep_dims"]:
+        return y.op.operand("x"), y.op.params["axes"]
+    shape, missing = y.shape, 1.0
+    inner = y
+    if inner.op.kind == "mul" and (factor := scalar(inner.op.operand("y"))) is not None:
+        inner, missing = inner.op.operand("x"), factor
+    while inner.op.kind in VIEWS:
+        inner = inner.op.operand("x")
+    op = inner.op
+    if op.kind == "matmul" and op.operand("y").rank == 2 and op.params["transpose_y"] and not op.params["transpose_x"]:
+        weight = op.operand("y")
+    elif op.kind == "conv" and op.operand("weight").shape[2:] == (1, 1) and "bias" not in op.inputs:
+        weight = op.operand("weight")
+        if any(op.params["pad"]) or max(op.params["strides"]) > 1 or op.params["groups"] != 1:
+            return None
+    else:
+        return None
+    value, count = scalar(weight), weight.type.size
+    if weight.shape[0] != 1 or value is None or abs(value * missing * count - 1.0) > 1e-6:
+        return None
+    x = op.operand("x")
+    while x.shape != shape and x.op.kind in VIEWS:
+        if _axes(x.shape, shape, count) is not None:
+            break
+        x = x.op.operand("x")
+    axes = _axes(x.shape, shape, count)
+    return None if axes is None else (x, axes)
+
+
+def _axes(full: tuple[int, ...], kept: tuple[int, ...], count: int) -> tuple[int, ...] | None:
+    """The axes over which `full` was reduced to `kept`, if they hold `count` elements and stand together."""
+    if len(full) != len(kept) or any(k not in (1, d) for d, k in zip(full, kept, strict=True)):
+        return None
+    axes = [i for i, (d, k) in enumerate(zip(full, kept, strict=True)) if d != k]
+    if math.prod(full[i] for i in axes) != count or not axes:
+        return None
+    return tuple(axes)
+
+
+def _squared(y: Tensor) -> Tensor | None:
+    """x of x * x, x ** 2, square(x)."""
+    op = y.op
+    if op.kind == "mul" and op.operand("x") is op.operand("y"):
+        return op.operand("x")
+    if op.kind == "square" or (op.kind == "pow" and scalar(op.operand("y")) == 2.0):
+        return op.operand("x")
+    return None
+
+
+def _power(y: Tensor) -> tuple[Tensor, tuple[int, ...], float] | None:
+    """(x, axes, eps) if y is mean(x²) + eps."""
+    epsilon = 0.0
+    if y.op.kind == "add":
+        a, b = y.op.operand("x"), y.op.operand("y")
+        if (value := scalar(b)) is not None:
+            y, epsilon = a, value
+        elif (value := scalar(a)) is not None:
+            y, epsilon = b, value
+    mean = mean_of(y)
+    x = None if mean is None else _squared(mean[0])
+    return None if mean is None or x is None or epsilon < 0 else (x, mean[1], epsilon)
+
+
+def _inverse_root(y: Tensor) -> tuple[Tensor, tuple[int, ...], float] | None:
+    """(x, axes, eps) if y is 1 / sqrt(mean(x²) + eps)."""
+    op = y.op
+    if op.kind == "rsqrt":
+        found = _power(op.operand("x"))
+        return None if found is None else (*found[:2], found[2] + op.params["epsilon"])
+    root = None
+    if op.kind == "inverse" and op.params["epsilon"] == 0.0:
+        root = made_by(op.operand("x"), "sqrt")
+    elif op.kind == "real_div" and scalar(op.operand("x")) == 1.0:
+        root = made_by(op.operand("y"), "sqrt")
+    elif op.kind == "pow" and scalar(op.operand("y")) == -0.5:
+        return _power(op.operand("x"))
+    return None if root is None else _power(root.operand("x"))
+
+
+@rule(
+    "unit-variance",
+    "real_div mul",
+    "x / sqrt(mean(x²) + eps): squares overflow above 255 (Q37), small epsilons vanish (Q19)",
+    quirks="Q19 Q36 Q37",
+)
+def unit_variance(op: Op, uses: Uses) -> Replacement:
+    if op.kind == "real_div":
+        x, root = op.operand("x"), made_by(op.operand("y"), "sqrt")
+        found = None if root is None else _power(root.operand("x"))
+        pairs = [(x, found)]
+    else:
+        a, b = op.operand("x"), op.operand("y")
+        pairs = [(a, _inverse_root(b)), (b, _inverse_root(a))]
+    for x, found in pairs:
+        if found is None:
+            continue
+        if found[0] is x or _same_centre(found[0], x):
+            return ops.unit_variance(x, found[1], found[2])
+    return None
+
+
+def _same_centre(a: Tensor, b: Tensor) -> bool:
+    """Whether a and b are the same difference, computed twice."""
+    if a.op.kind != "sub" or b.op.kind != "sub":
+        return False
+    if a.op.operand("x") is not b.op.operand("x"):
+        return False
+    p, q = a.op.operand("y"), b.op.operand("y")
+    if p is q:
+        return True
+    left, right = mean_of(p), mean_of(q)
+    return left is not None and right is not None and left[0] is right[0] and left[1] == right[1]
+
+
+@rule("affine-norm", "mul", "x * (rsqrt(v) * gamma) is (x * rsqrt(v)) * gamma, which unit-variance knows")
+def affine_norm(op: Op, uses: Uses) -> Replacement:
+    """Undoes TensorFlow's spelling of batch statistics: x * (rsqrt(var + eps) * gamma) - ..."""
+    for x, gain in ((op.operand("x"), op.operand("y")), (op.operand("y"), op.operand("x"))):
+        inner = made_by(gain, "mul")
+        if inner is None:
+            continue
+        for root, gamma in ((inner.operand("x"), inner.operand("y")), (inner.operand("y"), inner.operand("x"))):
+            found = _inverse_root(root)
+            if found is not None and gamma.is_const and (found[0] is x or _same_centre(found[0], x)):
+                return ops.mul(ops.mul(x, root), gamma) if np.broadcast_shapes(x.shape, root.shape) == x.shape else None
+    return None
+
+
+RULES = (unit_variance, affine_norm)

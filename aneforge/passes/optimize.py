@@ -1,0 +1,65 @@
+"""The one ordered list of rewrites, and the switch that says which of them run."""
+
+from __future__ import annotations
+
+import difflib
+from functools import lru_cache
+from typing import Protocol
+
+from ..errors import OptionError
+from ..ir import Fired, Program, Rule, RuleSet, rewrite
+from . import arithmetic, folding, functions, layout, masks, norms
+
+RULES: tuple[Rule, ...] = (
+    *masks.RULES,
+    *norms.RULES,
+    *functions.RULES,
+    *folding.RULES,
+    *layout.RULES,
+    *arithmetic.RULES,
+)
+"""Where two rules match one Op, the earlier wins: what must be kept safe, then whole functions, then folding, then
+tidying.
+"""
+
+
+@lru_cache(maxsize=64)
+def chosen(opt: str) -> RuleSet:
+    """The rules that `opt` leaves on: all for routes, max, 1, 2; the required ones for 0; all but the named ones for
+    "-name,…".
+
+    Raises:
+        OptionError: no rule has a name that is switched off, or it is required.
+    """
+    word = opt.strip().lower()
+    if word in ("routes", "max", "1", "2", ""):
+        return RuleSet(RULES)
+    if word == "0":
+        return RuleSet(r for r in RULES if r.required)
+    names = {r.name: r for r in RULES}
+    off = set()
+    for part in filter(None, word.split(",")):
+        name = part.strip().removeprefix("-")
+        if name not in names or not part.strip().startswith("-"):
+            near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names)}"
+            raise OptionError(f"option 'opt': no rewrite {name!r}; {hint}")
+        if names[name].required:
+            raise OptionError(f"option 'opt': {name!r} keeps programs right and cannot be switched off")
+        off.add(name)
+    return RuleSet(r for r in RULES if r.name not in off)
+
+
+class HasOpt(Protocol):
+    """Options, as far as they matter here."""
+
+    @property
+    def opt(self) -> str: ...
+
+
+def optimize(program: Program, options: str | HasOpt = "routes") -> tuple[Program, list[Fired]]:
+    """Rewrites a program into one that computes the same, faster or safer. `options`: the table's `opt`, or what carries it.
+
+    Returns the program, and for each firing the rule and the origins of what it replaced.
+    """
+    return rewrite(program, chosen(options if isinstance(options, str) else options.opt))
