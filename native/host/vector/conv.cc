@@ -1,0 +1,171 @@
+#include "host/vector/conv.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace aneforge::vec {
+namespace {
+
+// A reduction is cut into slabs of about this many products; slab sums are added in order. Short partial sums keep the fp32
+// error near that of blocked summation, and a slab's weights stay in the second-level cache. Constant: it decides results.
+constexpr int kSlabProducts = 1024;
+// Weights of a layer that stay in cache while rows go by.
+constexpr size_t kCachedWeightBytes = 256 << 10;
+constexpr int kFlatUnit = kMaxTilePixels * 8;
+
+int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+bool ConvPlan::supports(const ConvParams& p, const ImageLayout& in) {
+  if (in.channels % p.groups || p.out_channels % p.groups) return false;
+  if (p.groups == 1) return true;
+  return !in.planar && (in.channels / p.groups) % kLanes == 0 && (p.out_channels / p.groups) % kLanes == 0;
+}
+
+ConvPlan::ConvPlan(const ConvParams& p, const ImageLayout& in, const ImageLayout& out, const float* weights, Epilogue epilogue)
+    : params_(p), in_(in), out_(out), epilogue_(std::move(epilogue)), kernels_(kernels()) {
+  const int in_channels = in.channels / p.groups, out_channels = p.out_channels / p.groups;
+  const int out_blocks = ceil_div(out_channels, kLanes);
+  in_blocks_ = in.planar ? in_channels : ceil_div(in_channels, kLanes);
+
+  tile_.in_block = in.block();
+  tile_.in_row = in.row() * p.dilation_h;
+  tile_.in_tap = in.pixel() * p.dilation_w;
+  tile_.in_pixel = in.pixel() * p.stride_w;
+  tile_.out_block = out.block();
+  tile_.out_pixel = out.pixel();
+  tile_.kernel_h = p.kernel_h;
+  tile_.kernel_w = p.kernel_w;
+  tile_.channels = in.planar ? 1 : kLanes;
+  last_channels_ = in.planar ? 1 : in_channels - (in_blocks_ - 1) * kLanes;
+  kind_ = tile_.in_pixel == 16 ? kStep16 : tile_.in_pixel == 32 ? kStep32 : kAnyStep;
+
+  const int taps = p.kernel_h * p.kernel_w, products_per_block = taps * (in.planar ? 1 : kLanes);
+  slabs_ = ceil_div(in_blocks_, std::max(1, kSlabProducts / products_per_block));
+  slab_blocks_ = ceil_div(in_blocks_, slabs_);
+  slabs_ = ceil_div(in_blocks_, slab_blocks_);
+  if (in.planar && slabs_ == 1 && p.stride_w <= 2) {
+    kind_ = p.stride_w == 1 ? kScattered1 : kScattered2;
+    for (int c = 0; c < in_blocks_; ++c)
+      for (int ky = 0; ky < p.kernel_h; ++ky)
+        for (int kx = 0; kx < p.kernel_w; ++kx)
+          offsets_.push_back(static_cast<int32_t>(c * tile_.in_block + ky * tile_.in_row + kx * tile_.in_tap));
+    tile_.channels = static_cast<int>(offsets_.size());
+  }
+  floats_per_in_block_ = static_cast<size_t>(products_per_block) * kLanes;
+
+  // Pack [output group][input block][kh][kw][channel][block in group][16].
+  const size_t reduction = static_cast<size_t>(in_channels) * taps;
+  weights_ = Aligned<float>(reduction * kLanes * out_blocks * p.groups);
+  size_t at = 0;
+  for (int g = 0; g < p.groups; ++g) {
+    for (int b = 0; b < out_blocks; b += kernels_.tile_blocks) {
+      Group group{g * out_blocks + b, std::min(kernels_.tile_blocks, out_blocks - b), g * in_blocks_, at};
+      float* w = weights_.data() + at;
+      for (int ib = 0; ib < in_blocks_; ++ib) {
+        const int channels = in.planar ? 1 : std::min(kLanes, in_channels - ib * kLanes);
+        for (int tap = 0; tap < taps; ++tap)
+          for (int c = 0; c < channels; ++c)
+            for (int ob = 0; ob < group.blocks; ++ob)
+              for (int lane = 0; lane < kLanes; ++lane) {
+                const int o = (b + ob) * kLanes + lane, i = in.planar ? ib : ib * kLanes + c;
+                *w++ = o < out_channels
+                           ? weights[(static_cast<size_t>(g * out_channels + o) * in_channels + i) * taps + tap]
+                           : 0.0f;
+              }
+      }
+      at = static_cast<size_t>(w - weights_.data());
+      groups_.push_back(group);
+    }
+  }
+
+  flat_ = taps == 1 && p.stride_h == 1 && p.stride_w == 1 && !in.planar && !in.has_halo() && !out.has_halo() &&
+          p.pad_top == 0 && p.pad_left == 0 && epilogue_.operands_dense(out.row());
+  if (flat_) {
+    unit_pixels_ = kFlatUnit;
+    units_per_image_ = ceil_div(out.height * out.width, kFlatUnit);
+  } else {
+    unit_pixels_ = out.width;
+    units_per_image_ = out.height;
+  }
+  units_ = units_per_image_ * out.batch;
+  // Where all weights fit, a few rows at a time go through all groups, so the input is read once; else each group's weights
+  // are read once.
+  unit_chunk_ = units_;
+  if (weights_.size() * sizeof(float) <= kCachedWeightBytes)
+    unit_chunk_ = std::max(1, static_cast<int>((64 << 10) / (sizeof(float) * kLanes * in_blocks_ * std::max(1, unit_pixels_))));
+}
+
+void ConvPlan::run(const float* in, float* out, const float* const* operands, Parallel& parallel) const {
+  const int groups = static_cast<int>(groups_.size());
+  int group_parts = 1, unit_parts = 1;
+  if (const int width = static_cast<int>(parallel.width()); width > 1) {
+    const int wanted = 4 * width;
+    // Cut along what is larger in memory, so that less is read twice.
+    if (weights_.size() > in_.floats()) {
+      group_parts = std::min(groups, wanted);
+      unit_parts = std::min(units_, ceil_div(wanted, group_parts));
+    } else {
+      unit_parts = std::min(units_, wanted);
+      group_parts = std::min(groups, ceil_div(wanted, unit_parts));
+    }
+  }
+  parallel.each(static_cast<size_t>(group_parts) * unit_parts, [&](size_t task) {
+    const int gp = static_cast<int>(task) / unit_parts, up = static_cast<int>(task) % unit_parts;
+    const auto cut = [](int total, int part, int parts) { return static_cast<int>(static_cast<int64_t>(total) * part / parts); };
+    run_task(in, out, operands, cut(groups, gp, group_parts), cut(groups, gp + 1, group_parts), cut(units_, up, unit_parts),
+             cut(units_, up + 1, unit_parts));
+  });
+}
+
+void ConvPlan::run_task(const float* in, float* out, const float* const* operands, int g0, int g1, int unit0, int unit1) const {
+  for (int chunk = unit0; chunk < unit1; chunk += unit_chunk_) {
+    const int chunk_end = std::min(unit1, chunk + unit_chunk_);
+    for (int g = g0; g < g1; ++g)
+      for (int slab = 0; slab < slabs_; ++slab)
+        for (int unit = chunk; unit < chunk_end; ++unit) {
+          const int n = unit / units_per_image_, u = unit % units_per_image_;
+          if (flat_)
+            run_pixels(groups_[g], slab, in, out, operands, n, 0, u * kFlatUnit,
+                       std::min(kFlatUnit, out_.height * out_.width - u * kFlatUnit));
+          else
+            run_pixels(groups_[g], slab, in, out, operands, n, u, 0, out_.width);
+        }
+  }
+}
+
+void ConvPlan::run_pixels(const Group& group, int slab, const float* in, float* out, const float* const* operands, int n, int y,
+                          int x, int pixels) const {
+  const int first = slab * slab_blocks_, blocks = std::min(slab_blocks_, in_blocks_ - first);
+  const bool last_slab = slab + 1 == slabs_;
+  Tile t = tile_;
+  t.in = in + in_.offset(n, group.in_block + first, y * params_.stride_h - params_.pad_top, x * params_.stride_w - params_.pad_left);
+  t.weights = weights_.data() + group.weights + floats_per_in_block_ * first * group.blocks;
+  t.out = out + out_.offset(n, group.first_block, y, x);
+  t.blocks = blocks;
+  t.last_channels = first + blocks == in_blocks_ ? last_channels_ : t.channels;
+  t.offsets = offsets_.data();
+  t.accumulate = slab > 0;
+  Finish finish;
+  if (last_slab) {
+    finish = epilogue_.finish(operands, n, group.first_block, y, x);
+    t.finish = &finish;
+  }
+  const int tiles = ceil_div(pixels, kernels_.tile_pixels);
+  int done = 0;
+  for (int i = 0; i < tiles; ++i) {
+    const int count = ceil_div(pixels - done, tiles - i);
+    kernels_.tile[kind_][group.blocks][count](t);
+    if (last_slab && epilogue_.has_rest())
+      for (int b = 0; b < group.blocks; ++b)
+        epilogue_.rest(operands, n, group.first_block + b, y, x + done, t.out + b * tile_.out_block,
+                       t.out + b * tile_.out_block, count);
+    done += count;
+    t.in += count * tile_.in_pixel;
+    t.out += count * tile_.out_pixel;
+    if (finish.add_tensor) finish.add_tensor += count * finish.tensor_pixel;
+  }
+}
+
+}  // namespace aneforge::vec

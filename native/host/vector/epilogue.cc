@@ -1,0 +1,125 @@
+#include "host/vector/epilogue.h"
+
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+namespace aneforge::vec {
+namespace {
+
+std::vector<float> padded(const std::vector<float>& values, int channels, float fill) {
+  std::vector<float> out(static_cast<size_t>((channels + kLanes - 1) / kLanes) * kLanes, fill);
+  for (size_t i = 0; i < values.size() && i < out.size(); ++i) out[i] = values[i];
+  return out;
+}
+
+}  // namespace
+
+void apply_elementwise(const Kernels& k, Elementwise op, const float* x, const float* y, ptrdiff_t y_step, float* out, size_t n,
+                       float alpha, float beta, Rounding rounding) {
+  const size_t whole = n / kLanes;
+  const ElementwiseFn fn = k.elementwise[static_cast<size_t>(op)];
+  fn(x, y, y_step, out, whole, alpha, beta, rounding);
+  const size_t done = whole * kLanes;
+  if (done == n) return;
+  float tail_x[kLanes] = {}, tail_y[kLanes] = {}, tail_out[kLanes];
+  const float* tail = y ? y + (y_step ? static_cast<ptrdiff_t>(done) : 0) : nullptr;
+  std::memcpy(tail_x, x + done, (n - done) * sizeof(float));
+  if (tail) std::memcpy(tail_y, tail, (n - done) * sizeof(float));
+  fn(tail_x, tail_y, y_step, tail_out, 1, alpha, beta, rounding);
+  std::memcpy(out + done, tail_out, (n - done) * sizeof(float));
+}
+
+Epilogue::Epilogue(const Numerics& numerics, int channels, const std::vector<float>& bias, std::vector<EpilogueStep> steps,
+                   bool is_sum)
+    : numerics_(numerics), steps_(std::move(steps)) {
+  using Operand = EpilogueStep::Operand;
+  if (!bias.empty()) bias_ = padded(bias, channels, 0.0f);
+  pad_values(channels);
+  base_.rounding = numerics.rounding;
+  base_.saturate = is_sum && numerics.saturate_sums;
+  // The longest prefix that a tile can do itself.
+  size_t i = 0;
+  const auto at = [&](size_t k) { return k < steps_.size() ? &steps_[k] : nullptr; };
+  if (const EpilogueStep* s = at(i); s && s->op == Elementwise::kAdd && s->operand == Operand::kChannel) channel_step_ = static_cast<int>(i++);
+  if (const EpilogueStep* s = at(i); s && s->op == Elementwise::kAdd && s->operand == Operand::kTensor) tensor_step_ = static_cast<int>(i++);
+  if (const EpilogueStep* s = at(i); s && (s->op == Elementwise::kRelu || s->op == Elementwise::kClamp)) {
+    base_.clamp = true;
+    base_.low = s->op == Elementwise::kRelu ? 0.0f : s->alpha;
+    base_.high = s->op == Elementwise::kRelu ? INFINITY : s->beta;
+    ++i;
+  }
+  first_rest_ = i;
+}
+
+Epilogue::Epilogue(const Numerics& numerics, int channels, std::vector<EpilogueStep> steps)
+    : numerics_(numerics), steps_(std::move(steps)) {
+  base_.rounding = numerics.rounding;
+  pad_values(channels);
+}
+
+void Epilogue::pad_values(int channels) {
+  for (EpilogueStep& s : steps_) {
+    if (s.operand == EpilogueStep::Operand::kChannel) s.values = padded(s.values, channels, 0.0f);
+    if (s.operand == EpilogueStep::Operand::kScalar) s.values.assign(kLanes, s.values.at(0));
+    if (s.slot >= slots_) slots_ = s.slot + 1;
+  }
+}
+
+Finish Epilogue::finish(const float* const* operands, int n, int b, int y, int x) const {
+  Finish f = base_;
+  if (!bias_.empty()) f.bias = bias_.data() + static_cast<ptrdiff_t>(b) * kLanes;
+  if (channel_step_ >= 0) f.add_channel = steps_[channel_step_].values.data() + static_cast<ptrdiff_t>(b) * kLanes;
+  if (tensor_step_ >= 0) {
+    const EpilogueStep& s = steps_[tensor_step_];
+    f.add_tensor = operands[s.slot] + s.steps.offset(n, b, y, x);
+    f.tensor_block = s.steps.block;
+    f.tensor_pixel = s.steps.pixel;
+  }
+  return f;
+}
+
+void Epilogue::rest(const float* const* operands, int n, int b, int y, int x, const float* from, float* out, int pixels) const {
+  using Operand = EpilogueStep::Operand;
+  const Kernels& k = kernels();
+  for (size_t i = first_rest_; i < steps_.size(); ++i) {
+    const EpilogueStep& s = steps_[i];
+    const float* operand = nullptr;
+    ptrdiff_t step = 0;
+    switch (s.operand) {
+      case Operand::kNone: break;
+      case Operand::kScalar: operand = s.values.data(); break;
+      case Operand::kChannel: operand = s.values.data() + static_cast<ptrdiff_t>(b) * kLanes; break;
+      case Operand::kGate: operand = operands[s.slot] + s.steps.offset(n, b, 0, 0); break;
+      case Operand::kTensor:
+        operand = operands[s.slot] + s.steps.offset(n, b, y, x);
+        step = s.steps.pixel;
+        break;
+    }
+    k.elementwise[static_cast<size_t>(s.op)](from, operand, step, out, static_cast<size_t>(pixels), s.alpha, s.beta,
+                                             numerics_.rounding);
+    from = out;
+  }
+}
+
+void Epilogue::rest_across(const float* const* operands, int n, int row, int b, float* out, size_t count) const {
+  using Operand = EpilogueStep::Operand;
+  const Kernels& k = kernels();
+  for (size_t i = first_rest_; i < steps_.size(); ++i) {
+    const EpilogueStep& s = steps_[i];
+    const float* operand = nullptr;
+    ptrdiff_t step = kLanes;
+    if (s.operand == Operand::kScalar) operand = s.values.data(), step = 0;
+    if (s.operand == Operand::kChannel) operand = s.values.data() + static_cast<ptrdiff_t>(b) * kLanes;
+    if (s.operand == Operand::kTensor) operand = operands[s.slot] + s.steps.offset(n, b, 0, row);
+    apply_elementwise(k, s.op, out, operand, step, out, count, s.alpha, s.beta, numerics_.rounding);
+  }
+}
+
+bool Epilogue::operands_dense(ptrdiff_t row) const {
+  for (const EpilogueStep& s : steps_)
+    if (s.operand == EpilogueStep::Operand::kTensor && s.steps.row != row) return false;
+  return true;
+}
+
+}  // namespace aneforge::vec

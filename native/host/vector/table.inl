@@ -1,0 +1,54 @@
+// Everything, and the table. The including file has set ANEFORGE_V16_<ISA>, ANEFORGE_V16_NS and the compiler's target.
+#include "host/vector/v16.h"
+#include "host/vector/tile.inl"
+#include "host/vector/depthwise.inl"
+#include "host/vector/move.inl"
+#include "host/vector/math.inl"
+#include "host/vector/elementwise.inl"
+#include "host/vector/pool.inl"
+#include "host/vector/rows.inl"
+
+namespace aneforge::vec::ANEFORGE_V16_NS {
+
+inline Kernels make_table(const char* name) {
+  Kernels k{};
+  k.name = name;
+#if defined(ANEFORGE_V16_AVX512)
+  k.tile_pixels = 14;  // 28 sums, 2 weights, 1 or 2 inputs of 32 registers
+  k.tile_blocks = 2;
+  fill_tiles<2, 14>(k);
+  fill_tiles<1, 14>(k);
+#elif defined(ANEFORGE_V16_AVX2)
+  k.tile_pixels = 6;  // a vector is two registers: 12 sums, 2 weights, 1 input of 16
+  k.tile_blocks = 1;
+  fill_tiles<1, 6>(k);
+#elif defined(ANEFORGE_V16_NEON)
+  k.tile_pixels = 6;  // a vector is four registers: 24 sums, 4 weights, 1 input of 32
+  k.tile_blocks = 1;
+  fill_tiles<1, 6>(k);
+#else
+  k.tile_pixels = 2;
+  k.tile_blocks = 1;
+  fill_tiles<1, 2>(k);
+#endif
+  fill_elementwise(k);
+  k.depthwise = depthwise;
+  k.max_pool = max_pool;
+  k.average_pool = average_pool;
+  k.finish = finish_blocks;
+  k.transpose16 = transpose16;
+  k.half_to_float = halves_to_floats;
+  k.float_to_half = floats_to_halves;
+  k.round = round_floats;
+  k.scan = scan_floats;
+  k.reduce = reduce_row;
+  k.dot = dot_row;
+  k.softmax = softmax_row;
+  k.reduce_columns = reduce_columns;
+  k.narrow_sum_columns = narrow_sum_columns;
+  k.gemv = gemv;
+  k.gemv_half = gemv_half;
+  return k;
+}
+
+}  // namespace aneforge::vec::ANEFORGE_V16_NS
