@@ -1,0 +1,35 @@
+"""Handlers by theme. One function for one ONNX operator; importing this package registers all of them."""
+
+from . import (
+    activation,
+    arithmetic,
+    contrib,
+    control,
+    conversion,
+    convolution,
+    indexing,
+    layout,
+    logic,
+    normalization,
+    pooling,
+    product,
+    reduction,
+    resampling,
+)
+
+__all__ = [
+    "activation",
+    "arithmetic",
+    "contrib",
+    "control",
+    "conversion",
+    "convolution",
+    "indexing",
+    "layout",
+    "logic",
+    "normalization",
+    "pooling",
+    "product",
+    "reduction",
+    "resampling",
+]

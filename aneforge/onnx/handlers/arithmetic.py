@@ -1,0 +1,165 @@
+"""Arithmetic with broadcasting, and functions of one operand that are no activations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ... import ops
+from ...errors import Refused
+from ...ir import Tensor, const
+from ..node import Node, broadcast
+from ..registry import Value, onnx_op
+
+
+def _check(x: Tensor, y: Tensor) -> None:
+    broadcast(x.shape, y.shape)  # refuses with the shapes what the operations below would call a wrong call
+
+
+@onnx_op("Add", since=(7, 13, 14))
+def add(node: Node, x: Tensor, y: Tensor) -> Tensor:
+    _check(x, y)
+    return ops.add(x, y)
+
+
+@onnx_op("Sub", since=(7, 13, 14))
+def sub(node: Node, x: Tensor, y: Tensor) -> Tensor:
+    _check(x, y)
+    return ops.sub(x, y)
+
+
+@onnx_op("Mul", since=(7, 13, 14))
+def mul(node: Node, x: Tensor, y: Tensor) -> Tensor:
+    _check(x, y)
+    return ops.mul(x, y)
+
+
+@onnx_op("Div", since=(7, 13, 14))
+def div(node: Node, x: Tensor, y: Tensor) -> Tensor:
+    _check(x, y)
+    return ops.real_div(x, y)
+
+
+@onnx_op("Pow", since=(7, 12, 13, 15))
+def power(node: Node, x: Value, y: Value) -> Tensor:
+    """A known exponent, one for all elements; or a known positive base: the engine's pow of others is unknown."""
+    shape = broadcast(x.shape, y.shape)
+    if isinstance(y, np.ndarray):
+        base = node.tensor(0)
+        exponents = np.unique(y.astype(np.float64))
+        if len(exponents) != 1 or not np.isfinite(exponents[0]):
+            raise Refused(
+                "no engine form", "Pow with several exponents: the engine's pow is only known for positive bases"
+            )
+        if exponents[0] == 0:
+            return const(ops.filled(shape, 1.0))
+        return ops.broadcast_to(ops.power(base, float(exponents[0])), shape)
+    if isinstance(x, np.ndarray) and x.dtype.kind == "f" and np.isfinite(x).all() and (x > 0).all():
+        return ops.pow(node.tensor(0), node.tensor(1))
+    raise Refused("computed parameter", "Pow with an exponent computed at run time takes a known positive base")
+
+
+@onnx_op("Mod", since=(10, 13))
+def mod(node: Node, x: Tensor, y: Tensor, *, fmod: int = 0) -> Tensor:
+    """The quotient of fp16 numbers does not tell the remainder."""
+    raise Refused("no engine form", "Mod: the remainder of rounded numbers is not the rounded remainder")
+
+
+def pairwise(values: Sequence[Tensor], join: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Joins values two by two: what is rounded grows with the depth of the tree, not with their number."""
+    level = list(values)
+    while len(level) > 1:
+        joined = [join(a, b) for a, b in zip(level[::2], level[1::2], strict=False)]
+        level = joined + (level[-1:] if len(level) % 2 else [])
+    return level[0]
+
+
+def _many(xs: Sequence[Tensor], join: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    if not xs:
+        raise Refused("attribute form", "it has no inputs")
+    broadcast(*(x.shape for x in xs))
+    return pairwise(xs, join)
+
+
+@onnx_op("Max", since=(6, 8, 12, 13))
+def maximum(node: Node, *xs: Tensor) -> Tensor:
+    return _many(xs, ops.maximum)
+
+
+@onnx_op("Min", since=(6, 8, 12, 13))
+def minimum(node: Node, *xs: Tensor) -> Tensor:
+    return _many(xs, ops.minimum)
+
+
+@onnx_op("Sum", since=(6, 8, 13))
+def total(node: Node, *xs: Tensor) -> Tensor:
+    return _many(xs, ops.add)
+
+
+@onnx_op("Mean", since=(6, 8, 13))
+def mean(node: Node, *xs: Tensor) -> Tensor:
+    """Scaled before adding, so that the sum does not leave fp16 where the mean does not."""
+    return xs[0] if len(xs) == 1 else _many([ops.mul(x, 1.0 / len(xs)) for x in xs], ops.add)
+
+
+@onnx_op("Neg", since=(6, 13))
+def neg(node: Node, x: Tensor) -> Tensor:
+    return ops.mul(x, -1.0)
+
+
+@onnx_op("Abs", since=(6, 13))
+def absolute(node: Node, x: Tensor) -> Tensor:
+    return ops.abs(x)
+
+
+@onnx_op("Sqrt", since=(6, 13))
+def sqrt(node: Node, x: Tensor) -> Tensor:
+    return ops.sqrt(x)
+
+
+@onnx_op("Reciprocal", since=(6, 13))
+def reciprocal(node: Node, x: Tensor) -> Tensor:
+    return ops.inverse(x, 0.0)
+
+
+@onnx_op("Exp", since=(6, 13))
+def exp(node: Node, x: Tensor) -> Tensor:
+    return ops.exp(x)
+
+
+@onnx_op("Log", since=(6, 13))
+def log(node: Node, x: Tensor) -> Tensor:
+    return ops.log(x, 0.0)
+
+
+@onnx_op("Floor", since=(6, 13))
+def floor(node: Node, x: Tensor) -> Tensor:
+    return ops.floor(x)
+
+
+@onnx_op("Ceil", since=(6, 13))
+def ceil(node: Node, x: Tensor) -> Tensor:
+    return ops.ceil(x)
+
+
+@onnx_op("Round", since=(11, 22))
+def round_even(node: Node, x: Tensor) -> Tensor:
+    """Halves go to the even neighbour; the engine's own round does not."""
+    return ops.round_half_even(x)
+
+
+@onnx_op("Sign", since=(9, 13))
+def sign(node: Node, x: Tensor) -> Tensor:
+    return ops.sign(x)
+
+
+@onnx_op("Sin", since=(7, 22))
+def sin(node: Node, x: Tensor) -> Tensor:
+    """With the argument brought into range first; older engines have no sin, newer ones an inaccurate one."""
+    return ops.sine(x)
+
+
+@onnx_op("Cos", since=(7, 22))
+def cos(node: Node, x: Tensor) -> Tensor:
+    return ops.cosine(x)

@@ -1,0 +1,56 @@
+"""Casts, and what inference leaves of operators for training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from ...errors import Refused
+from ...ir import Tensor
+from ..node import FLOATS, Node
+from ..registry import Any_, Data, Known, Raw, onnx_op
+from ..tensors import numpy_dtype
+from .layout import NEW
+
+
+@onnx_op("Cast", since=(6, 9, *NEW, 28), ignores=("saturate", "round_mode"))
+def cast(node: Node, x: Raw, *, to: int) -> Tensor:
+    """Between fp16 and fp32, from bool, and from the bytes of an input."""
+    return _cast(node, x, numpy_dtype(to))
+
+
+@onnx_op("CastLike", since=(15, 19, 21, 23, 24, 25), ignores=("saturate", "round_mode"))
+def cast_like(node: Node, x: Raw, like: Any_) -> Tensor:
+    return _cast(node, x, node.dtype(1))
+
+
+def _cast(node: Node, x: Tensor, to: np.dtype[Any] | None) -> Tensor:
+    source = node.dtype(0)
+    if to is None or source is None:
+        raise Refused("data type", "a cast of or to an unknown type")
+    if source.kind == "b" and (to.kind == "b" or to.name in FLOATS):
+        return x
+    if to.name not in FLOATS:
+        what = "a bool (what fp16 rounds to 0 would be false)" if to.kind == "b" else to.name
+        raise Refused("data type", f"a cast of computed values to {what}")
+    if source.name in FLOATS:
+        return x
+    if x.dtype == "uint8":
+        return ops.cast(x, "fp16")
+    raise Refused("data type", f"a cast from {source.name}")
+
+
+@onnx_op("Dropout", since=(7, 10, 12, 13, 22), ignores=("seed", "ratio"))
+def dropout(node: Node, x: Data, ratio: Any_ = None, training: Known | None = None) -> Any:
+    """The input itself. The mask, from version 12 on, is all true."""
+    if training is not None and bool(training.reshape(-1)[0]) and not _zero(ratio):
+        raise Refused("attribute form", "Dropout with training_mode")
+    if node.wanted(1) and node.since < 12:
+        raise Refused("attribute form", f"the mask of Dropout version {node.since}")
+    return [x, np.ones(x.shape, bool)] if node.wanted(1) else x
+
+
+def _zero(ratio: Any) -> bool:
+    return isinstance(ratio, np.ndarray) and not ratio.any()

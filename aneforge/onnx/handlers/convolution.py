@@ -1,0 +1,75 @@
+"""Conv and ConvTranspose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ... import ops
+from ...errors import Refused
+from ...ir import Tensor
+from ..node import Node, finite
+from ..registry import Known, Value, onnx_op
+from ..windows import fill, transposed_pads, window
+
+
+def _weight(weight: Value, name: str) -> Tensor | Known:
+    return finite(weight, name) if isinstance(weight, np.ndarray) else weight
+
+
+@onnx_op("Conv", since=(1, 11, 22))
+def conv(
+    node: Node,
+    x: Tensor,
+    weight: Value,
+    bias: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """Rank 3 and 4. A weight or bias may be computed at run time where the engine takes that."""
+    if x.rank not in (3, 4):
+        raise Refused("rank", f"a convolution over {x.rank - 2} spatial axes; the engine has one and two")
+    kernel = weight.shape[2:]
+    if kernel_shape and tuple(kernel_shape) != kernel:
+        raise Refused("attribute form", f"kernel_shape {list(kernel_shape)} is not that of the weight {weight.shape}")
+    w = window(x.shape[2:], kernel, strides, dilations, pads, auto_pad)
+    b = None if bias is None else _weight(bias, "bias")
+    return ops.conv_any(x, _weight(weight, "weight"), b, w.strides, w.pads, w.dilations, group)
+
+
+@onnx_op("ConvTranspose", since=(1, 11, 22))
+def conv_transpose(
+    node: Node,
+    x: Tensor,
+    weight: Known,
+    bias: Value | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    output_padding: Sequence[int] | None = None,
+    output_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """Rank 3 and 4, in full: output_padding, output_shape, auto_pad, groups."""
+    if x.rank not in (3, 4):
+        raise Refused("rank", f"a transposed convolution over {x.rank - 2} spatial axes; the engine has one and two")
+    kernel = weight.shape[2:]
+    if kernel_shape and tuple(kernel_shape) != kernel:
+        raise Refused("attribute form", f"kernel_shape {list(kernel_shape)} is not that of the weight {weight.shape}")
+    extents = x.shape[2:]
+    # SAME_* means an output of extent * stride here, which `transposed_pads` works out; the window is unpadded then.
+    explicit = pads if auto_pad == "NOTSET" else None
+    w = window(extents, kernel, strides, dilations, explicit, "NOTSET")
+    extra = fill("output_padding", output_padding, len(extents), 0)
+    cuts = transposed_pads(extents, w, extra, output_shape, auto_pad)
+    b = None if bias is None else _weight(bias, "bias")
+    return ops.conv_transpose_any(x, finite(weight, "weight"), b, w.strides, cuts, w.dilations, group)

@@ -1,0 +1,59 @@
+"""Reading by known indices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ... import ops
+from ...errors import Refused
+from ...ir import Tensor, const
+from ..folding import wrap
+from ..node import Node, whole
+from ..registry import Data, Known, onnx_op
+from ..tensors import Array
+
+
+@onnx_op("Gather", since=(1, 11, 13), layout=True)
+def gather(node: Node, x: Data, indices: Known, *, axis: int = 0) -> Tensor:
+    """Indices of any rank, negative ones from the end."""
+    at = wrap(axis, x.rank)
+    ids = indices.astype(np.int64)
+    _inside(ids, x.shape[at])
+    return ops.gather_constant(x, ids, at)
+
+
+@onnx_op("GatherND", since=(11, 12, 13), layout=True)
+def gather_nd(node: Node, x: Data, indices: Known, *, batch_dims: int = 0) -> Tensor:
+    """Known index tuples, as a gather along the merged axes that they count in."""
+    if batch_dims:
+        raise Refused("attribute form", f"GatherND with batch_dims = {batch_dims}")
+    depth = indices.shape[-1] if indices.ndim else 0
+    if not 1 <= depth <= x.rank:
+        raise Refused("attribute form", f"index tuples of {depth} for rank {x.rank}")
+    tuples = indices.astype(np.int64)
+    for k in range(depth):
+        _inside(tuples[..., k], x.shape[k])
+    lead = x.shape[:depth]
+    flat = np.ravel_multi_index(
+        [np.where(tuples[..., k] < 0, tuples[..., k] + lead[k], tuples[..., k]) for k in range(depth)], lead
+    )
+    merged = ops.reshape_if(x, (int(np.prod(lead)), *x.shape[depth:]))
+    return ops.gather_constant(merged, np.asarray(flat, np.int64), 0)
+
+
+def _inside(ids: Array, extent: int) -> None:
+    if ids.size == 0:
+        raise Refused("limit", "no indices; the engine has no empty tensors")
+    if ids.min() < -extent or ids.max() >= extent:
+        raise Refused("attribute form", f"indices between {ids.min()} and {ids.max()} for {extent} elements")
+
+
+@onnx_op("Trilu", since=(14,))
+def trilu(node: Node, x: Data, k: Known | None = None, *, upper: int = 1) -> Tensor:
+    """A selection by a constant mask: what is outside may be infinite."""
+    if x.rank < 2:
+        raise Refused("rank", f"Trilu of rank {x.rank}")
+    offset = 0 if k is None else whole(k, "k")
+    inside = np.ones(x.shape[-2:], bool)
+    inside = np.triu(inside, offset) if upper else np.tril(inside, offset)
+    return ops.where(const(np.broadcast_to(inside, x.shape)), x, np.zeros((), np.float32))

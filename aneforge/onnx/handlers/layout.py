@@ -1,0 +1,235 @@
+"""Operators that move elements and compute nothing, and the ones about shapes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ... import ops
+from ...errors import Refused
+from ...ir import Tensor
+from ..folding import reshape_target, shape_of, slices, split_sizes, wrap
+from ..node import Node, broadcast, reshaped, wholes
+from ..registry import Any_, Data, Known, Raw, onnx_op
+from ..tensors import Array, numpy_dtype
+
+NEW = (13, 19, 21, 23, 24, 25)  # versions that only widened the list of types
+
+
+@onnx_op("Identity", since=(1, 14, 16, *NEW), layout=True)
+def identity(node: Node, x: Raw) -> Tensor:
+    return x
+
+
+@onnx_op("Shape", since=(1, 15, *NEW), layout=True)
+def shape(node: Node, x: Any_, *, start: int = 0, end: int | None = None) -> Array:
+    return shape_of(node.shape(0), start, end)
+
+
+@onnx_op("Size", since=(1, *NEW), layout=True)
+def size(node: Node, x: Any_) -> Array:
+    return np.asarray(math.prod(node.shape(0)), np.int64)
+
+
+@onnx_op("EyeLike", since=(9, 22), layout=True)
+def eye_like(node: Node, x: Any_, *, dtype: int = 0, k: int = 0) -> Array:
+    rows, columns = node.shape(0)
+    kind = numpy_dtype(dtype) if dtype else node.dtype(0)
+    if kind is None or kind == np.dtype(object):
+        raise Refused("data type", "EyeLike of an unknown type")
+    return np.eye(rows, columns, k).astype(kind)
+
+
+@onnx_op("Reshape", since=(5, 14, *NEW), layout=True)
+def reshape(node: Node, x: Data, target: Known, *, allowzero: int = 0) -> Tensor:
+    """0 copies an extent (unless allowzero), -1 is what is left."""
+    try:
+        want = reshape_target(x.shape, wholes(target), bool(allowzero))
+    except (ValueError, IndexError) as e:
+        raise Refused("attribute form", str(e)) from None
+    return reshaped(x, want)
+
+
+@onnx_op("Flatten", since=(1, 9, 11, 13, 21, 23, 24, 25), layout=True)
+def flatten(node: Node, x: Data, *, axis: int = 1) -> Tensor:
+    if not -x.rank <= axis <= x.rank:
+        raise Refused("attribute form", f"axis {axis} is outside rank {x.rank}")
+    at = axis + x.rank if axis < 0 else axis
+    return reshaped(x, (math.prod(x.shape[:at]), math.prod(x.shape[at:])))
+
+
+@onnx_op("Transpose", since=(1, 13, 21, 23, 24, 25), layout=True)
+def transpose(node: Node, x: Data, *, perm: Sequence[int] | None = None) -> Tensor:
+    order = list(perm) if perm is not None else list(reversed(range(x.rank)))
+    if sorted(order) != list(range(x.rank)):
+        raise Refused("attribute form", f"perm {order} is no permutation of {x.rank} axes")
+    return ops.transpose_if(x, order)
+
+
+@onnx_op("Squeeze", since=(1, 11, 13, 21, 23, 24, 25), layout=True)
+def squeeze(node: Node, x: Data, given: Known | None = None, *, axes: Sequence[int] | None = None) -> Tensor:
+    """Without axes: every axis of extent 1."""
+    chosen = wholes(given) if given is not None else axes
+    at = {wrap(a, x.rank) for a in chosen} if chosen is not None else {i for i, d in enumerate(x.shape) if d == 1}
+    if any(x.shape[i] != 1 for i in at):
+        raise Refused("attribute form", f"axes {sorted(at)} of {x.shape} are not all 1")
+    return ops.squeeze(x, sorted(at)) if at else x
+
+
+@onnx_op("Unsqueeze", since=(1, 11, 13, 21, 23, 24, 25), layout=True)
+def unsqueeze(node: Node, x: Data, given: Known | None = None, *, axes: Sequence[int] | None = None) -> Tensor:
+    """The axes count in the result, in any order."""
+    chosen = wholes(given) if given is not None else list(axes or ())
+    rank = x.rank + len(chosen)
+    at = sorted({wrap(a, rank) for a in chosen})
+    if len(at) != len(chosen):
+        raise Refused("attribute form", f"axes {chosen} name an axis twice")
+    return ops.expand_dims(x, at) if at else x
+
+
+@onnx_op("Concat", since=(4, 11, 13), layout=True)
+def concat(node: Node, *xs: Any_, axis: int) -> Tensor:
+    """Known parts may be empty."""
+    parts = [node.data(i) for i, x in enumerate(xs) if not (isinstance(x, np.ndarray) and x.size == 0)]
+    if not parts:
+        raise Refused("limit", "every part is empty")
+    at = wrap(axis, parts[0].rank)
+    first = parts[0].shape
+    if any(p.rank != len(first) or p.shape[:at] + p.shape[at + 1 :] != first[:at] + first[at + 1 :] for p in parts):
+        raise Refused(
+            "attribute form", f"the shapes {', '.join(str(p.shape) for p in parts)} do not fit along axis {at}"
+        )
+    return ops.concat_any(parts, at)
+
+
+@onnx_op("Split", since=(2, 11, 13, 18), layout=True)
+def split(
+    node: Node,
+    x: Data,
+    given: Known | None = None,
+    *,
+    axis: int = 0,
+    split: Sequence[int] | None = None,
+    num_outputs: int | None = None,
+) -> list[Tensor | None]:
+    """Pieces of given extents, or equal ones (from 18 on the last may be smaller)."""
+    at = wrap(axis, x.rank)
+    explicit = wholes(given) if given is not None else split
+    try:
+        sizes = split_sizes(x.shape[at], explicit, num_outputs or node.n_outputs)
+    except ValueError as e:
+        raise Refused("attribute form", str(e)) from None
+    if len(sizes) != node.n_outputs or (explicit is None and node.since < 18 and x.shape[at] % node.n_outputs):
+        raise Refused("attribute form", f"{x.shape[at]} elements in {node.n_outputs} pieces")
+    begins = np.cumsum([0, *sizes]).tolist()
+    if min(sizes) == 0:
+        raise Refused("limit", "an empty piece; the engine has no empty tensors")
+    return [ops.slice_axis(x, at, begins[j], n) if node.wanted(j) else None for j, n in enumerate(sizes)]
+
+
+@onnx_op("Slice", since=(1, 10, 11, 13), layout=True)
+def slice_(
+    node: Node,
+    x: Data,
+    first: Known | None = None,
+    last: Known | None = None,
+    along: Known | None = None,
+    step: Known | None = None,
+    *,
+    starts: Sequence[int] = (),
+    ends: Sequence[int] = (),
+    axes: Sequence[int] | None = None,
+) -> Tensor:
+    """Bounds as attributes (1) or as inputs, clamped to the axis; any step."""
+    begins = wholes(first) if first is not None else list(starts)
+    stops = wholes(last) if last is not None else list(ends)
+    chosen = wholes(along) if along is not None else axes
+    try:
+        cuts = slices(x.shape, begins, stops, chosen, wholes(step) if step is not None else None)
+    except (ValueError, IndexError) as e:
+        raise Refused("attribute form", str(e)) from None
+    if any(count == 0 for _, count, _ in cuts):
+        raise Refused("limit", "the slice is empty; the engine has no empty tensors")
+    return ops.slice_box(x, [b for b, _, _ in cuts], [s for _, _, s in cuts], [n for _, n, _ in cuts])
+
+
+@onnx_op("Expand", since=(8, 13), layout=True)
+def expand(node: Node, x: Data, target: Known) -> Tensor:
+    """Both broadcast: an extent of 1 in the target keeps the input's."""
+    shape = broadcast(x.shape, tuple(wholes(target)))
+    return ops.broadcast_to(reshaped(x, (1,) * len(shape)) if x.rank == 0 else x, shape)
+
+
+@onnx_op("Tile", since=(6, 13), layout=True)
+def tile(node: Node, x: Data, repeats: Known) -> Tensor:
+    """Each axis in turn, as a broadcast along a new axis before it: the engine's tile knows few factors."""
+    times = wholes(repeats)
+    if len(times) != x.rank or min(times, default=1) < 1:
+        raise Refused("attribute form", f"repeats {times} for the shape {x.shape}")
+    for axis, n in enumerate(times):
+        if n == 1:
+            continue
+        before, after = math.prod(x.shape[:axis]), math.prod(x.shape[axis:])
+        copies = ops.broadcast_to(ops.reshape(x, (before, 1, after)), (before, n, after))
+        x = ops.reshape(copies, (*x.shape[:axis], n * x.shape[axis], *x.shape[axis + 1 :]))
+    return x
+
+
+@onnx_op("DepthToSpace", since=(1, 11, 13, 28), layout=True)
+def depth_to_space(node: Node, x: Data, *, blocksize: int, mode: str = "DCR") -> Tensor:
+    _blocks(x, blocksize, 1)
+    if mode not in ("DCR", "CRD") or x.shape[1] % (blocksize * blocksize):
+        raise Refused("attribute form", f"mode {mode!r}, blocks of {blocksize} for the shape {x.shape}")
+    return ops.depth_to_space(x, blocksize) if mode == "DCR" else ops.pixel_shuffle(x, blocksize)
+
+
+@onnx_op("SpaceToDepth", since=(1, 13, 28), layout=True)
+def space_to_depth(node: Node, x: Data, *, blocksize: int, mode: str = "DCR") -> Tensor:
+    _blocks(x, blocksize, blocksize)
+    if mode not in ("DCR", "CRD"):
+        raise Refused("attribute form", f"mode {mode!r}")
+    return ops.space_to_depth(x, blocksize) if mode == "DCR" else ops.pixel_unshuffle(x, blocksize)
+
+
+def _blocks(x: Tensor, blocksize: int, divides: int) -> None:
+    if x.rank != 4:
+        raise Refused("rank", f"blocks of an image of rank {x.rank}")
+    if blocksize < 1 or x.shape[2] % divides or x.shape[3] % divides:
+        raise Refused("attribute form", f"blocks of {blocksize} for the shape {x.shape}")
+
+
+@onnx_op("Pad", since=(2, 11, 18, *NEW), layout=True)
+def pad(
+    node: Node,
+    x: Data,
+    cells: Known | None = None,
+    constant: Known | None = None,
+    along: Known | None = None,
+    *,
+    mode: str = "constant",
+    pads: Sequence[int] | None = None,
+    value: float = 0.0,
+) -> Tensor:
+    """Pads as attributes (2) or as inputs; negative ones cut."""
+    flat = wholes(cells) if cells is not None else list(pads or ())
+    chosen = [wrap(a, x.rank) for a in wholes(along)] if along is not None else list(range(x.rank))
+    if len(flat) != 2 * len(chosen) or len(set(chosen)) != len(chosen):
+        raise Refused("attribute form", f"pads {flat} for {len(chosen)} axes")
+    counts = [(0, 0)] * x.rank
+    for i, axis in enumerate(chosen):
+        counts[axis] = (flat[i], flat[i + len(chosen)])
+    number = float(constant.reshape(-1)[0]) if constant is not None and constant.size else value
+    if mode == "constant":
+        if not math.isfinite(number):
+            raise Refused("no engine form", f"a pad of {number}; a constant parameter of the engine is finite")
+    elif mode not in ("reflect", "edge", "wrap"):
+        raise Refused("attribute form", f"mode {mode!r}")
+    for extent, pair in zip(x.shape, counts, strict=True):
+        most = extent - 1 if mode == "reflect" else extent
+        if (mode != "constant" and min(pair) < 0) or (mode in ("reflect", "wrap") and max(pair) > most):
+            raise Refused("attribute form", f"{mode} pads {pair} of {extent} elements")
+        if extent + min(pair[0], 0) + min(pair[1], 0) < 1:
+            raise Refused("limit", f"pads {pair} leave nothing of {extent} elements")
+    return ops.pad_any(x, counts, mode, number)

@@ -1,0 +1,81 @@
+"""Comparisons, logic and Where. An ONNX bool is a bool of the program, or an fp16 mask of 0 and 1."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ... import ops
+from ...errors import Refused
+from ...ir import Tensor, const
+from ..node import Node, broadcast
+from ..registry import Any_, Bool, Data, Mask, onnx_op
+
+
+@onnx_op("Greater", since=(7, 9, 13))
+def greater(node: Node, x: Tensor, y: Tensor) -> Bool:
+    broadcast(x.shape, y.shape)
+    return ops.greater(x, y)
+
+
+@onnx_op("Less", since=(7, 9, 13))
+def less(node: Node, x: Tensor, y: Tensor) -> Bool:
+    broadcast(x.shape, y.shape)
+    return ops.less(x, y)
+
+
+@onnx_op("GreaterOrEqual", since=(12, 16))
+def greater_or_equal(node: Node, x: Tensor, y: Tensor) -> Bool:
+    broadcast(x.shape, y.shape)
+    return ops.greater_equal(x, y)
+
+
+@onnx_op("LessOrEqual", since=(12, 16))
+def less_or_equal(node: Node, x: Tensor, y: Tensor) -> Bool:
+    broadcast(x.shape, y.shape)
+    return ops.less_equal(x, y)
+
+
+@onnx_op("Equal", since=(7, 11, 13, 19))
+def equal(node: Node, x: Data, y: Data) -> Bool:
+    """Of floats, or of bools as masks."""
+    broadcast(x.shape, y.shape)
+    return ops.equal(x, y)
+
+
+@onnx_op("And", since=(7,))
+def logical_and(node: Node, x: Mask, y: Mask) -> Mask:
+    broadcast(x.shape, y.shape)
+    return ops.mask_and(x, y)
+
+
+@onnx_op("Or", since=(7,))
+def logical_or(node: Node, x: Mask, y: Mask) -> Mask:
+    broadcast(x.shape, y.shape)
+    return ops.mask_or(x, y)
+
+
+@onnx_op("Xor", since=(7,))
+def logical_xor(node: Node, x: Mask, y: Mask) -> Mask:
+    broadcast(x.shape, y.shape)
+    return ops.mask_xor(x, y)
+
+
+@onnx_op("Not", since=(1,))
+def logical_not(node: Node, x: Any_) -> Tensor:
+    """A bool of the program stays one."""
+    if isinstance(x, Tensor) and x.dtype == "bool":
+        return ops.logical_not(x)
+    return ops.mask_not(node.mask(0))
+
+
+@onnx_op("Where", since=(9, 16))
+def where(node: Node, condition: Bool, x: Data, y: Data) -> Tensor:
+    """A selection, never a product with the mask: what is not chosen may be infinite."""
+    if node.dtype(1) != node.dtype(2):
+        raise Refused("data type", f"the branches are {node.dtype(1)} and {node.dtype(2)}")
+    shape = broadcast(condition.shape, x.shape, y.shape)
+    if condition.is_const:
+        condition = const(np.broadcast_to(condition.value, shape))
+    elif condition.shape != shape:
+        condition = ops.as_bool(ops.broadcast_to(ops.as_mask(condition), shape))
+    return ops.where(condition, x, y)

@@ -1,0 +1,108 @@
+"""Reductions, the softmax family, running sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from ... import ops
+from ...errors import Refused
+from ...ir import Tensor
+from ..folding import wrap
+from ..node import Node, reshaped, whole, wholes
+from ..registry import Known, onnx_op
+
+Identity = Callable[[Tensor], Tensor]
+Reduction = Callable[[Tensor, tuple[int, ...], bool], Tensor]
+
+
+def _reduce(
+    op: str, since: tuple[int, ...], reduction: Reduction, over_nothing: Identity, noop: Identity | None
+) -> None:
+    """One of the Reduce operators.
+
+    Args:
+        over_nothing: what it is for a scalar.
+        noop: what it is with noop_with_empty_axes and no axes; None where texts and implementations disagree.
+    """
+
+    @onnx_op(op, since=since)
+    def reduce(
+        node: Node,
+        x: Tensor,
+        given: Known | None = None,
+        *,
+        axes: Sequence[int] | None = None,
+        keepdims: int = 1,
+        noop_with_empty_axes: int = 0,
+    ) -> Tensor:
+        wanted = wholes(given) if given is not None else list(axes or ())
+        if not wanted and noop_with_empty_axes:
+            if noop is None:
+                raise Refused("attribute form", "noop_with_empty_axes without axes")
+            return noop(x)
+        over = tuple(sorted({wrap(a, x.rank) for a in wanted})) or tuple(range(x.rank))
+        if not over:
+            return over_nothing(x)
+        if not keepdims and len(over) == x.rank:
+            return reshaped(reduction(x, over, True), ())
+        return reduction(x, over, bool(keepdims))
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
+
+
+def _square(x: Tensor) -> Tensor:
+    return ops.mul(x, x)
+
+
+def _log(x: Tensor) -> Tensor:
+    return ops.log(x, 0.0)
+
+
+_reduce("ReduceSum", (1, 11, 13), ops.reduce_sum_wide, _same, _same)
+_reduce("ReduceMean", (1, 11, 13, 18), ops.reduce_mean_wide, _same, _same)
+_reduce("ReduceMax", (1, 11, 12, 13, 18, 20), ops.reduce_max, _same, _same)
+_reduce("ReduceMin", (1, 11, 12, 13, 18, 20), ops.reduce_min, _same, _same)
+_reduce("ReduceProd", (1, 11, 13, 18), ops.product, _same, _same)
+_reduce("ReduceL1", (1, 11, 13, 18), ops.reduce_l1, ops.abs, None)
+_reduce("ReduceL2", (1, 11, 13, 18), ops.reduce_l2, ops.abs, None)
+_reduce("ReduceSumSquare", (1, 11, 13, 18), ops.sum_square, _square, None)
+_reduce("ReduceLogSum", (1, 11, 13, 18, 28), ops.log_sum, _log, None)
+_reduce("ReduceLogSumExp", (1, 11, 13, 18, 28), ops.logsumexp, _same, None)
+
+
+def _along(node: Node, x: Tensor, axis: int | None, compute: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """The softmax family: one axis from version 13 on; before, everything from the axis (default 1) on, flattened."""
+    if x.rank == 0:
+        raise Refused("rank", "a scalar has no axis")
+    if node.since >= 13:
+        return compute(x, wrap(-1 if axis is None else axis, x.rank))
+    at = 1 if axis is None else axis
+    at = at + x.rank if at < 0 else at
+    if at == x.rank - 1 or (math.prod(x.shape[at + 1 :]) == 1 and at < x.rank):
+        return compute(x, at)
+    flat = ops.reshape(x, (math.prod(x.shape[:at]), math.prod(x.shape[at:])))
+    return ops.reshape(compute(flat, 1), x.shape)
+
+
+@onnx_op("Softmax", since=(1, 11, 13))
+def softmax(node: Node, x: Tensor, *, axis: int | None = None) -> Tensor:
+    return _along(node, x, axis, ops.softmax)
+
+
+@onnx_op("LogSoftmax", since=(1, 11, 13))
+def log_softmax(node: Node, x: Tensor, *, axis: int | None = None) -> Tensor:
+    return _along(node, x, axis, ops.log_softmax)
+
+
+@onnx_op("Hardmax", since=(1, 11, 13))
+def hardmax(node: Node, x: Tensor, *, axis: int | None = None) -> Tensor:
+    """1 at the first greatest element."""
+    return _along(node, x, axis, ops.hardmax)
+
+
+@onnx_op("CumSum", since=(11, 14))
+def cumsum(node: Node, x: Tensor, axis: Known, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
+    return ops.running_sum(x, wrap(whole(axis, "axis"), x.rank), bool(exclusive), bool(reverse))

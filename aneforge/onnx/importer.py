@@ -1,0 +1,463 @@
+"""One pass over a graph: every node becomes MIL operations, a known value, or a refusal with its reason.
+
+A refused node does not stop the import: its outputs become typed inputs, so that one import answers for every way of
+cutting the graph into regions, and strict mode can list everything that stands in its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from .. import ir, ops
+from ..errors import DynamicShapeError, InternalError, Reason, Refused, RefusedNode, UnsupportedModelError
+from ..ir import Program, Tensor
+from ..options import Options
+from ..targets import Target, resolve
+from . import folding, inference
+from .cost import multiply_adds
+from .node import FLOATS, MAX_RANK, Node
+from .registry import Handler, call, find
+from .tensors import Array
+from .view import GraphView, NodeView, ValueView
+
+Status = Literal["engine", "free", "cpu"]
+Value = Tensor | Array | None
+Shape = tuple[int, ...]
+Check = Callable[[Sequence[Tensor], Collection[Tensor], Target], Reason | None]
+
+
+@dataclass(frozen=True)
+class NodeResult:
+    """What became of one node. `macs`: multiply-adds for one run, whoever does them (0 where shapes are not known)."""
+
+    index: int
+    name: str
+    op: str
+    domain: str
+    status: Status
+    reason: Reason | None
+    macs: int
+    layout: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Binding:
+    """A value on its way from one scope into another."""
+
+    value: Value
+    dtype: np.dtype[Any] | None
+    shape: Shape | None
+    missing: Reason | None = None
+
+    @classmethod
+    def of(cls, array: Array) -> Binding:
+        return cls(array, array.dtype, array.shape)
+
+
+@dataclass(eq=False)
+class Imported:
+    """A graph with all its nodes imported or refused.
+
+    `values`: a Tensor where the value is computed (or enters) as fp16, a numpy array where it is known at import, None
+    where it can neither be computed nor enter. `dtypes`: the ONNX dtypes.
+    """
+
+    view: GraphView
+    options: Options
+    target: Target
+    nodes: tuple[NodeResult, ...]
+    values: Mapping[str, Value]
+    dtypes: Mapping[str, np.dtype[Any] | None]
+    _scope: Scope = field(repr=False)
+
+    def region(self, nodes: Sequence[int], inputs: Sequence[str], outputs: Sequence[str]) -> Program:
+        """The program of some engine nodes, from the values `inputs` to the values `outputs`.
+
+        What is known at import needs no port and is left out of the inputs. Bools cross as fp16 0 or 1.
+
+        Raises:
+            ValueError: a node that is not on the engine, or a port that has no Tensor.
+        """
+        for index in nodes:
+            if self.nodes[index].status == "cpu":
+                raise ValueError(f"node {index} ({self.nodes[index].op}) is not on the engine")
+        ports: list[tuple[str, Tensor]] = []
+        mapping: dict[Tensor, Tensor] = {}
+        for name in inputs:
+            value = self.values.get(name)
+            if isinstance(value, np.ndarray):
+                continue
+            if value is None:
+                raise ValueError(f"{name!r} cannot enter a program")
+            port = ir.input(name, value.shape, "fp16" if value.dtype == "bool" else value.dtype)
+            ports.append((name, port))
+            with ir.only_origin(value.op.origin):
+                mapping[value] = ops.as_bool(port) if value.dtype == "bool" else port
+        wanted = [self._output(name) for name in outputs]
+        return Program(ports, list(zip(outputs, ir.substitute(wanted, mapping), strict=True)))
+
+    def _output(self, name: str) -> Tensor:
+        value = self.values.get(name)
+        if not isinstance(value, Tensor):
+            raise ValueError(f"{name!r} cannot leave a program")
+        if value.dtype == "bool":
+            with ir.only_origin(value.op.origin):
+                return ops.as_mask(value)
+        return value
+
+    def refused(self) -> list[RefusedNode]:
+        """Every node that is not on the engine, with its reason."""
+        return [
+            RefusedNode(n.name, n.op, n.domain, n.reason)
+            for n in self.nodes
+            if n.status == "cpu" and n.reason is not None
+        ]
+
+    def known_outputs(self) -> dict[str, Array]:
+        """Outputs of the graph that are known at import, in their ONNX dtype."""
+        found = ((name, self.values.get(name)) for name in self.view.outputs)
+        return {name: value for name, value in found if isinstance(value, np.ndarray)}
+
+    def program(self) -> Program:
+        """The whole graph as one program: inputs as the graph has them, outputs those that are not known at import.
+
+        Raises:
+            DynamicShapeError: an input's extent is not fixed.
+            UnsupportedModelError: some nodes have no engine form; it lists all of them.
+            InternalError: a handler failed.
+        """
+        self.check()
+        outputs = [name for name in self.view.outputs if not isinstance(self.values.get(name), np.ndarray)]
+        return self.region(range(len(self.nodes)), self.view.inputs, list(dict.fromkeys(outputs)))
+
+    def check(self) -> None:
+        """Raises what `program` would raise, without building anything."""
+        for name in self.view.inputs:
+            _demand_static(self.view.values[name])
+        bugs = [n for n in self.nodes if n.reason is not None and n.reason.kind == "bug"]
+        if bugs:
+            first = bugs[0]
+            raise InternalError(f"ONNX op {first.op!r} (node {first.name!r}): {first.reason}") from self._scope.bugs[
+                first.index
+            ]
+        refused = self.refused()
+        if refused:
+            raise UnsupportedModelError(refused)
+        for name in [*self.view.inputs, *self.view.outputs]:
+            if self.values.get(name) is None and (name in self.view.read or name in self.view.inputs):
+                reason = self._scope.missing.get(name, Reason("data type", f"{name!r} cannot cross into a program"))
+                role = "Input" if name in self.view.inputs else "Output"
+                raise UnsupportedModelError([RefusedNode(name, role, "", reason)])
+
+
+def _demand_static(value: ValueView) -> None:
+    if value.kind != "tensor" or value.shape is None:
+        return
+    loose = [d for d in value.shape if not isinstance(d, int)]
+    if not loose:
+        return
+    names = ", ".join(repr(d) if d is not None else "one without a name" for d in loose)
+    fixes = {str(d): 1 for d in loose if isinstance(d, str)}
+    shape = tuple(d if isinstance(d, int) else 1 for d in value.shape)
+    how = f"input_shapes={{{value.name!r}: {shape}}}"
+    if len(fixes) == len(loose):
+        how = f"dims={fixes} or {how}"
+    shown = ", ".join(str(d) if d is not None else "?" for d in value.shape)
+    raise DynamicShapeError(
+        f"input {value.name!r} has the shape [{shown}]; its extent {names} is not fixed, and programs are compiled for "
+        f"fixed shapes. Give it, for example: load_onnx(..., {how})"
+    )
+
+
+def import_graph(
+    view: GraphView, options: Options | None = None, target: Target | None = None, check: Check | None = None
+) -> Imported:
+    """Imports every node of a graph. Never raises for what a model contains: see `Imported.nodes`.
+
+    Args:
+        check: asked for every node whether the target takes what it became (`passes.check_node`); without it only the
+            lowering of whole regions tells.
+    """
+    options = options or Options()
+    scope = Scope(view, options, target or resolve(options.target), check)
+    for node in view.nodes:
+        scope.run(node)
+    return Imported(view, options, scope.target, tuple(scope.results), scope.values, scope.dtypes, scope)
+
+
+class Scope:
+    """The state of one import."""
+
+    def __init__(
+        self, view: GraphView, options: Options, target: Target, check: Check | None, around: Scope | None = None
+    ) -> None:
+        self.view, self.options, self.target = view, options, target
+        self._check = check
+        self.values: dict[str, Value] = {}
+        self.dtypes: dict[str, np.dtype[Any] | None] = {}
+        self.missing: dict[str, Reason] = {}
+        """Why a value is None."""
+        self.results: list[NodeResult] = []
+        self.bugs: dict[int, Exception] = {}
+        self._shapes: dict[str, Shape] = {}
+        for name, value in view.values.items():
+            if value.data is not None:
+                self._store(name, value.data, value.data.dtype, value.data.shape)
+        self._mark = around is None
+        """Whether what is made here gets the node's index as its origin; a body's has that of the node around it."""
+        for name in view.outer:
+            if around is not None:
+                self.bind(name, around.get(name))
+        for name in [*view.inputs, *view.outer]:
+            if around is None and name not in self.values:
+                value = view.values[name]
+                self._enter(name, value.dtype, _static(value.shape), value)
+
+    def get(self, name: str) -> Binding:
+        """All that is known about a value, to be known in another scope."""
+        return Binding(self.values.get(name), self.dtypes.get(name), self.shape(name), self.missing.get(name))
+
+    def bind(self, name: str, given: Binding) -> None:
+        """Makes a value of another scope known here under `name`."""
+        self.values[name], self.dtypes[name] = given.value, given.dtype
+        if given.shape is not None:
+            self._shapes[name] = given.shape
+        if given.missing is not None:
+            self.missing[name] = given.missing
+
+    def body(self, view: GraphView, arguments: Sequence[Binding] = ()) -> Scope:
+        """The scope of a body, imported in place: every node of it must have an engine form.
+
+        Raises:
+            Refused: a node has none."""
+        inner = Scope(view, self.options, self.target, self._check, self)
+        for name, given in zip(view.inputs, arguments, strict=True):
+            inner.bind(name, given)
+        for node in view.nodes:
+            inner.run(node)
+            result = inner.results[-1]
+            if result.reason is not None:
+                raise Refused(result.reason.kind, f"in its body, {node.op} (node {node.name!r}): {result.reason.text}")
+        return inner
+
+    def shape(self, name: str) -> Shape | None:
+        """The static shape of a value, if it has one."""
+        if name in self._shapes:
+            return self._shapes[name]
+        value = self.view.values.get(name)
+        return None if value is None else _static(value.shape)
+
+    # ------------------------------------------------------------ one node
+
+    def run(self, view: NodeView) -> None:
+        """Imports one node and notes what became of it."""
+        status: Status = "engine"
+        reason: Reason | None = None
+        layout = False
+        inferred: dict[str, tuple[np.dtype[Any] | None, Shape | None]] = {}
+        try:
+            folded = self._fold(view)
+            if folded is not None:
+                for name, array in zip(view.outputs, folded, strict=False):
+                    self._store(name, array, array.dtype, array.shape)
+            else:
+                handler, since = find(view.op, view.domain, view.version)
+                layout = handler.layout
+                with ir.origin(*([view.index] if self._mark else [])):
+                    self._adopt(view, handler, call(handler, Node(self, view, handler, since)), inferred)
+            if all(isinstance(self.values.get(name), np.ndarray) for name in view.outputs if name):
+                status = "free"
+        except Refused as e:
+            status, reason = "cpu", e.reason
+        except Exception as e:
+            status = "cpu"
+            if self._invalid(view):
+                reason = Reason("attribute form", f"the node is not valid ONNX: {e}")
+            else:
+                reason = Reason("bug", f"{type(e).__name__}: {e}")
+                self.bugs[view.index] = e
+        if status == "cpu":
+            self._leave(view)
+        macs = multiply_adds(view, self.shape)
+        self.results.append(NodeResult(view.index, view.name, view.op, view.domain, status, reason, macs, layout))
+
+    def _fold(self, view: NodeView) -> list[Array] | None:
+        given: list[Array | None] = []
+        for name in view.inputs:
+            value = self.values.get(name) if name else None
+            if name and not isinstance(value, np.ndarray):
+                return None
+            given.append(value if isinstance(value, np.ndarray) else None)
+        since = inference.since(view.op, view.domain, view.version)
+        try:
+            return folding.fold(view.op, view.domain, view.version, since, view.attributes, given, len(view.outputs))
+        except folding.Unfoldable:
+            return None
+
+    def _adopt(self, view: NodeView, handler: Handler, result: Any, inferred: dict[str, Any]) -> None:
+        """Takes a handler's results, checked against what ONNX infers.
+
+        Raises:
+            Refused: a result that somebody reads is missing, or has no engine form.
+            AssertionError: a result has another shape than ONNX infers, or no dtype: a bug."""
+        given: Sequence[Value] = (result,) if isinstance(result, (Tensor, np.ndarray)) else tuple(result)
+        types = self._output_types(view, given, handler)
+        self._judge(view, given)
+        made = [_plain(v, types[j] if j < len(types) else None) for j, v in enumerate(given)]
+        for j, name in enumerate(view.outputs):
+            if not name:
+                continue
+            value = made[j] if j < len(made) else None
+            if value is None:
+                if name in self.view.read:
+                    raise Refused(
+                        "no engine form", f"its output {j} ({name!r}) is read, and the engine does not compute it"
+                    )
+                self.missing[name] = Reason("no engine form", f"{name!r} is not computed on the engine")
+                self.values[name], self.dtypes[name] = None, types[j]
+                continue
+            if isinstance(value, Tensor):
+                _fits(value, name)
+            dtype = value.dtype if isinstance(value, np.ndarray) else types[j]
+            self._store(name, value, dtype, value.shape)
+
+    def _judge(self, view: NodeView, made: Sequence[Value]) -> None:
+        """Asks whether the target takes what the node became."""
+        if self._check is None:
+            return
+        outputs = [v for v in made if isinstance(v, Tensor)]
+        inputs = [v for name in view.inputs if isinstance(v := self.values.get(name), Tensor)]
+        reason = self._check(outputs, inputs, self.target) if outputs else None
+        if reason is not None:
+            raise Refused(reason.kind, reason.text)
+
+    def _output_types(self, view: NodeView, made: Sequence[Value], handler: Handler) -> list[np.dtype[Any] | None]:
+        declared = [self.view.values.get(name) for name in view.outputs]
+        types = [None if v is None else v.dtype for v in declared]
+        exact: list[tuple[np.dtype[Any] | None, tuple[int | None, ...] | None]] | None = None
+        for j, value in enumerate(made[: len(view.outputs)]):
+            if value is None or not view.outputs[j]:
+                continue
+            shape = declared[j].shape if declared[j] is not None else None  # type: ignore[union-attr]
+            if types[j] is not None and (shape is None or _agree(shape, value.shape)):
+                continue
+            exact = exact if exact is not None else self._infer(view) or [(None, None)] * len(view.outputs)
+            dtype, shape_ = exact[j]
+            types[j] = dtype if dtype is not None else types[j]
+            if shape_ is not None and not _agree(shape_, value.shape) and not handler.own_shape:
+                raise AssertionError(f"output {j} has the shape {value.shape}; ONNX infers {list(shape_)}")
+            if types[j] is None:
+                types[j] = self._guess(view, value)
+        return types
+
+    def _guess(self, view: NodeView, value: Tensor | Array) -> np.dtype[Any] | None:
+        """The dtype of a result of an operator that onnx does not know: that of its first float input."""
+        if isinstance(value, np.ndarray):
+            return value.dtype
+        if value.dtype == "bool":
+            return np.dtype(bool)
+        given = (self.dtypes.get(name) for name in view.inputs)
+        return next((d for d in given if d is not None and d.name in FLOATS), None)
+
+    def _infer(self, view: NodeView) -> list[tuple[np.dtype[Any] | None, tuple[int | None, ...] | None]] | None:
+        """ONNX's inference for one node, from what is really known about its inputs."""
+        given: list[tuple[np.dtype[Any] | None, tuple[int | str | None, ...] | None, Array | None] | None] = []
+        for name in view.inputs:
+            value = self.values.get(name)
+            shape: tuple[int | str | None, ...] | None = self.shape(name)
+            if shape is None and name in self.view.values:
+                shape = self.view.values[name].shape
+            dtype = self.dtypes.get(name)
+            given.append((dtype, shape, value if isinstance(value, np.ndarray) else None) if name else None)
+        return inference.infer_node(
+            view.op, view.domain, view.version, view.attributes, given, len(view.outputs), self.view.ir_version
+        )
+
+    def _invalid(self, view: NodeView) -> bool:
+        """Whether onnx itself finds the node's inputs contradictory."""
+        if any(self.shape(name) is None for name in view.inputs if name):
+            return False
+        return inference.since(view.op, view.domain, view.version) is not None and self._infer(view) is None
+
+    def _leave(self, view: NodeView) -> None:
+        """The outputs of a node that stays on the CPU enter as inputs."""
+        exact: list[tuple[np.dtype[Any] | None, tuple[int | None, ...] | None]] | None = None
+        for j, name in enumerate(view.outputs):
+            if not name:
+                continue
+            value = self.view.values.get(name, ValueView(name, kind="unknown"))
+            dtype, shape = value.dtype, _static(value.shape)
+            if value.kind in ("tensor", "unknown") and (dtype is None or shape is None):
+                exact = exact if exact is not None else self._infer(view) or [(None, None)] * len(view.outputs)
+                dtype = dtype if dtype is not None else exact[j][0]
+                shape = shape if shape is not None else _static(exact[j][1])
+            self._enter(name, dtype, shape, value)
+
+    # ------------------------------------------------------------ values
+
+    def _store(self, name: str, value: Value, dtype: np.dtype[Any] | None, shape: Shape) -> None:
+        if name:
+            self.values[name], self.dtypes[name], self._shapes[name] = value, dtype, tuple(shape)
+
+    def _enter(self, name: str, dtype: np.dtype[Any] | None, shape: Shape | None, view: ValueView) -> None:
+        """A value from outside: a port if its type allows one, else None and the reason."""
+        reason = _no_port(name, dtype, shape, view)
+        self.dtypes[name] = dtype
+        if shape is not None:
+            self._shapes[name] = shape
+        if reason is not None or shape is None:
+            self.values[name] = None
+            self.missing[name] = reason or Reason("dynamic shape", f"the shape of {name!r} is not known at import")
+            return
+        self.missing.pop(name, None)
+        self.values[name] = ir.input(name, shape, "uint8" if dtype == np.uint8 else "fp16")
+
+
+def _no_port(name: str, dtype: np.dtype[Any] | None, shape: Shape | None, view: ValueView) -> Reason | None:
+    """Why a value cannot enter a program."""
+    if view.kind not in ("tensor", "unknown"):
+        return Reason("data type", f"{name!r} is a {view.kind}, not a tensor")
+    if dtype is None:
+        return Reason("data type", f"the type of {name!r} is not known")
+    if dtype.name not in (*FLOATS, "bool", "uint8"):
+        kind = "string" if dtype == np.dtype(object) else dtype.name
+        return Reason("data type", f"{name!r} is {kind}; the engine computes in fp16")
+    if shape is None:
+        known = "?" if view.shape is None else ", ".join(str(d) if d is not None else "?" for d in view.shape)
+        return Reason("dynamic shape", f"{name!r} has the shape [{known}], which is not fixed at import")
+    if len(shape) > MAX_RANK:
+        return Reason("rank", f"{name!r} has rank {len(shape)}; the engine has 1 to {MAX_RANK}")
+    if 0 in shape:
+        return Reason("limit", f"{name!r} of shape {list(shape)} is empty; the engine has no empty tensors")
+    return None
+
+
+def _plain(value: Value, dtype: np.dtype[Any] | None) -> Value:
+    """A constant Tensor as the known value that it is: no program may have it for an output."""
+    if isinstance(value, Tensor) and value.is_const and dtype is not None:
+        return value.value.astype(dtype, copy=False)
+    return value
+
+
+def _fits(value: Tensor, name: str) -> None:
+    if value.rank > MAX_RANK:
+        raise Refused("rank", f"{name!r} has rank {value.rank}; the engine has 1 to {MAX_RANK}")
+    if 0 in value.shape:
+        raise Refused("limit", f"{name!r} of shape {list(value.shape)} is empty; the engine has no empty tensors")
+
+
+def _static(shape: Iterable[int | str | None] | None) -> Shape | None:
+    if shape is None:
+        return None
+    extents = tuple(shape)
+    return tuple(d for d in extents if isinstance(d, int)) if all(isinstance(d, int) for d in extents) else None
+
+
+def _agree(shape: Sequence[int | str | None], actual: Shape) -> bool:
+    return len(shape) == len(actual) and all(
+        not isinstance(d, int) or d == a for d, a in zip(shape, actual, strict=True)
+    )

@@ -1,0 +1,133 @@
+"""Where Resize reads: one matrix [out, in] for each axis, from the operator's text.
+
+Coordinates are computed in float32 in the order of ONNX Runtime's CPU provider, because the nearest modes decide ties
+on the last bit: a scale taken from sizes is a rounded number, and so is every coordinate made with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import Refused
+from .tensors import Array
+
+COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_half_pixel_for_nn",
+)
+NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis being resized."""
+
+    extent: int
+    out: int
+    scale: float  # as float32
+
+    @property
+    def same(self) -> bool:
+        return self.extent == self.out and self.scale == 1.0
+
+
+def sizes_by_policy(extents: Sequence[int], sizes: Sequence[int], policy: str) -> tuple[list[int], list[float]]:
+    """Sizes and scales under keep_aspect_ratio_policy: one scale for all axes, sizes rounded half up."""
+    ratios = [np.float32(s) / np.float32(d) for s, d in zip(sizes, extents, strict=True)]
+    if policy == "stretch":
+        return list(sizes), [float(r) for r in ratios]
+    if policy not in ("not_larger", "not_smaller"):
+        raise Refused("attribute form", f"keep_aspect_ratio_policy {policy!r}")
+    scale = min(ratios) if policy == "not_larger" else max(ratios)
+    return [int(np.floor(scale * np.float32(d) + np.float32(0.5))) for d in extents], [float(scale)] * len(extents)
+
+
+def coordinates(axis: Axis, mode: str) -> Array:
+    """The place in the input that each output element stands for."""
+    o, scale = np.arange(axis.out, dtype=np.float32), np.float32(axis.scale)
+    half = np.float32(0.5)
+    match mode:
+        case "asymmetric":
+            return o / scale
+        case "half_pixel":
+            return (o + half) / scale - half
+        case "pytorch_half_pixel":
+            return (o + half) / scale - half if axis.out > 1 else np.zeros(1, np.float32)
+        case "tf_half_pixel_for_nn":
+            return (o + half) / scale
+        case "align_corners":
+            if axis.out == 1:
+                return np.zeros(1, np.float32)
+            return o * np.float32(axis.extent - 1) / np.float32(axis.out - 1)
+        case "half_pixel_symmetric":
+            width = scale * np.float32(axis.extent)
+            offset = np.float32(axis.extent) / 2 * (1 - np.float32(axis.out) / width)
+            return offset + (o + half) / scale - half
+        case _:
+            raise Refused("attribute form", f"coordinate_transformation_mode {mode!r}")
+
+
+def nearest_index(axis: Axis, mode: str, rounding: str) -> Array:
+    """The input element that each output element is."""
+    at = coordinates(axis, mode)
+    match rounding:
+        case "floor":
+            index = np.floor(at)
+        case "ceil":
+            index = np.ceil(at)
+        case "round_prefer_floor":
+            index = np.ceil(at - np.float32(0.5))
+        case "round_prefer_ceil":
+            index = np.floor(at + np.float32(0.5))
+        case (
+            "simple"
+        ):  # before opset 11 the text says nothing; runtimes agree where nothing is rounded, and on enlarging
+            if axis.scale < 1 and (at != np.floor(at)).any():
+                raise Refused("attribute form", "nearest shrinking by a fraction, which opset 10 does not define")
+            index = np.floor(at)
+        case _:
+            raise Refused("attribute form", f"nearest_mode {rounding!r}")
+    return np.clip(index, 0, axis.extent - 1).astype(np.int64)
+
+
+def linear_matrix(axis: Axis, mode: str) -> Array:
+    """Rows of the two neighbours' weights; beyond the ends, the end."""
+    at = np.clip(coordinates(axis, mode), 0, axis.extent - 1)
+    low = np.floor(at).astype(np.int64)
+    high = np.minimum(low + 1, axis.extent - 1)
+    share = (at - low).astype(np.float64)
+    matrix = np.zeros((axis.out, axis.extent))
+    rows = np.arange(axis.out)
+    np.add.at(matrix, (rows, low), 1 - share)
+    np.add.at(matrix, (rows, high), share)
+    return matrix
+
+
+def cubic_matrix(axis: Axis, mode: str, a: float, exclude_outside: bool) -> Array:
+    """Rows of the four neighbours' weights (Keys, with coefficient a); beyond the ends, the end, or nothing."""
+    at = coordinates(axis, mode).astype(np.float64)
+    low = np.floor(at).astype(np.int64)
+    t = at - low
+    weights = np.stack(
+        [
+            ((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a,
+            ((a + 2) * t - (a + 3)) * t * t + 1,
+            ((a + 2) * (1 - t) - (a + 3)) * (1 - t) * (1 - t) + 1,
+            ((a * (2 - t) - 5 * a) * (2 - t) + 8 * a) * (2 - t) - 4 * a,
+        ],
+        1,
+    )
+    index = low[:, None] + np.arange(-1, 3)
+    if exclude_outside:
+        weights = np.where((index >= 0) & (index < axis.extent), weights, 0)
+        weights = weights / weights.sum(1, keepdims=True)
+    matrix = np.zeros((axis.out, axis.extent))
+    np.add.at(matrix, (np.arange(axis.out)[:, None], np.clip(index, 0, axis.extent - 1)), weights)
+    return matrix
