@@ -1,0 +1,25 @@
+"""Core ML as the way to the engine. Not in this release; `aneforge.mil.save_package` writes what it loads."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from ..errors import BackendUnavailableError
+from ..mil import MilFile
+from ..targets import Target
+from .machine import on_apple_silicon
+
+
+def compile(mil: MilFile, target: Target) -> NoReturn:
+    """Raises BackendUnavailableError: what is missing, and what to use meanwhile."""
+    raise BackendUnavailableError(reason())
+
+
+def reason() -> str:
+    """Why Core ML cannot be used here."""
+    if not on_apple_silicon():
+        return "backend 'coreml' needs macOS on Apple silicon; use backend='host' for emulation"
+    return (
+        "backend 'coreml': the Core ML road lands in a later release; "
+        "use backend='host' for emulation, which computes on the CPU"
+    )

@@ -1,0 +1,134 @@
+"""Arguments that several commands share, and what they mean for a session and for strict loading."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .errors import UsageError
+
+# onnxruntime's own lines (one for every mixed session) would drown ours; errors are raised anyway.
+_ORT_ERRORS_ONLY = 3
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file")
+    parser.add_argument("--strict", action="store_true", help="all on the engine, or say which nodes are not")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="KEY=VALUE", help="an option, such as target=m4"
+    )
+    parser.add_argument(
+        "--input-shape", action="append", default=[], metavar="NAME=1x3x224x224", help="the fixed shape of an input"
+    )
+    parser.add_argument("--dim", action="append", default=[], metavar="NAME=EXTENT", help="the extent of a dimension")
+
+
+def options(given: argparse.Namespace) -> dict[str, str]:
+    """The options, checked.
+
+    Raises:
+        UsageError: no KEY=VALUE. OptionError: an unknown key, or a value that it does not take.
+    """
+    from ..options import Options
+    from ..pipeline import check_effective
+
+    chosen = dict(_pair(text, "--option", "target=m4") for text in given.option)
+    check_effective(Options.parse(chosen))
+    return chosen
+
+
+def dims(given: argparse.Namespace) -> dict[str, int]:
+    """Extents by symbol. Raises UsageError."""
+    found = {}
+    for text in given.dim:
+        name, extent = _pair(text, "--dim", "batch=1")
+        if not extent.isdecimal() or int(extent) < 1:
+            raise UsageError(f"--dim takes NAME=EXTENT with a whole number from 1 up, such as batch=1; not {text!r}")
+        found[name] = int(extent)
+    return found
+
+
+def shapes(given: argparse.Namespace) -> dict[str, tuple[int, ...]]:
+    """Shapes by input. Raises UsageError."""
+    found = {}
+    for text in given.input_shape:
+        name, shape = _pair(text, "--input-shape", "x=1x3x224x224")
+        parts = shape.lower().replace(",", "x").split("x")
+        if not all(part.isdecimal() and int(part) > 0 for part in parts):
+            raise UsageError(f"--input-shape takes NAME=extents, such as x=1x3x224x224; not {text!r}")
+        found[name] = tuple(map(int, parts))
+    return found
+
+
+def session(given: argparse.Namespace) -> Any:
+    """An InferenceSession of the model with the provider.
+
+    Raises:
+        UsageError: a shape that dimensions by name cannot express.
+    """
+    import onnxruntime
+
+    import aneforge.provider
+
+    chosen, fixed = options(given), dims(given)
+    if wanted := shapes(given):
+        fixed |= _symbols(given.model, wanted)
+    if fixed:
+        chosen["dims"] = ",".join(filter(None, [chosen.get("dims"), *(f"{k}={v}" for k, v in fixed.items())]))
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = _ORT_ERRORS_ONLY
+    for name, extent in fixed.items():
+        settings.add_free_dimension_override_by_name(name, extent)
+    providers = [(aneforge.provider.NAME, chosen)]
+    return onnxruntime.InferenceSession(given.model, settings, providers=providers, enable_fallback=False)
+
+
+def load(given: argparse.Namespace) -> Any:
+    """The model, loaded strictly."""
+    import aneforge
+
+    chosen = {
+        key: value for key, value in options(given).items() if key not in ("fuse_attention", "approx_resize", "dims")
+    }
+    from ..options import Options
+
+    parsed = Options.parse(options(given))
+    return aneforge.load_onnx(
+        given.model,
+        fuse_attention=parsed.fuse_attention,
+        approx_resize=parsed.approx_resize,
+        input_shapes=shapes(given) or None,
+        dims={**dict(parsed.dims), **dims(given)} or None,
+        **chosen,
+    )
+
+
+def _pair(text: str, flag: str, example: str) -> tuple[str, str]:
+    name, sign, value = text.rpartition("=") if flag != "--option" else text.partition("=")
+    if not sign or not name:
+        raise UsageError(f"{flag} takes NAME=VALUE, such as {example}; not {text!r}")
+    return name, value
+
+
+def _symbols(model: str, wanted: dict[str, tuple[int, ...]]) -> dict[str, int]:
+    """Extents of the symbols that the given shapes meet: what a session can be told."""
+    from ..onnx.view import from_model
+
+    view = from_model(model, input_shapes=wanted)  # checks names, ranks and contradictions
+    declared = from_model(model)
+    found: dict[str, int] = {}
+    for name in wanted:
+        before, after = declared.values[name].shape, view.values[name].shape
+        if before is None or after is None:
+            raise UsageError(
+                f"input {name!r} has no rank in the model: a session cannot be given its shape; try --strict"
+            )
+        for axis, (old, new) in enumerate(zip(before, after, strict=True)):
+            if isinstance(old, str) and isinstance(new, int):
+                found[old] = new
+            elif old is None:
+                raise UsageError(
+                    f"axis {axis} of input {name!r} has no name in the model: a session cannot be given its extent; "
+                    "try --strict"
+                )
+    return found

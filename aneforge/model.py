@@ -1,0 +1,450 @@
+"""The strict road: a whole model as one program, or an exception that says why not.
+
+    net = load_onnx("resnet18.onnx")
+    y = net(x)
+
+Also the lazy graph of a model (`onnx_to_tensor`, `onnx_to_features`), and `compile` for graphs written by hand.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import backends, ops, passes, pipeline
+from .errors import InternalError, Reason, RefusedNode, UnsupportedModelError
+from .ir import Program, Tensor, const, substitute
+from .ops import builders
+from .options import TABLE, Options
+from .pipeline import Compiled
+from .targets import resolve
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from .onnx.importer import Imported
+
+    Source = str | os.PathLike[str] | bytes | ModelProto
+
+Array = NDArray[Any]
+Shapes = Mapping[str, Sequence[int]]
+
+# Keywords of ANEForge 0.4.0's compile that are no options here, with the value that asks for nothing.
+_LATER = {"int8": False, "build_dir": None, "block_size": 32, "validate": False}
+# Options that say how a session is divided; a program that is whole or refused has no use for them.
+_SESSION_ONLY = ("partition", "min_nodes", "report")
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of a Model: its name, the dtype that it has in the model, and its fixed shape."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Result:
+    """Where an output comes from: the program, an input that it repeats, or a value known since the import."""
+
+    port: Port
+    of_program: int = -1
+    of_input: int = -1
+    constant: Array | None = None
+
+
+class Model:
+    """A compiled program. Call it with arrays in the order of `inputs`; from many threads if you like.
+
+    One output comes bare, several as a list, in new arrays of the dtypes in `outputs`. Use it as a context manager, or
+    call `release`, to free it before it is garbage.
+    """
+
+    def __init__(self, compiled: Compiled | None, inputs: Sequence[Port], results: Sequence[_Result], options: Options):
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(result.port for result in results)
+        self._results = tuple(results)
+        self._compiled = compiled
+        self._released = False
+        self._on_overflow = options.on_overflow
+        self._warned = False
+        self._lock = threading.Lock()
+        executable = compiled.executable if compiled else None
+        self.n_ops = compiled.n_ops if compiled else 0
+        self.backend = executable.word if executable else backends.word(options)
+        places = {port.name: i for i, port in enumerate(self.inputs)}
+        self._fed = [(places[p.name], p.type.shape) for p in executable.inputs] if executable else []
+        wanted = {result.of_program: result.port.dtype for result in results if result.of_program >= 0}
+        self._dtypes = [wanted[i] for i in range(len(executable.outputs))] if executable else []
+
+    def __call__(self, *arrays: Array) -> Array | list[Array]:
+        """Runs the model.
+
+        Args:
+            arrays: one for each input, in order, of exactly its shape. A float input takes any float dtype; finite
+                values beyond fp16's range saturate. Others take their own dtype.
+
+        Raises:
+            ValueError: a wrong number of arrays, a wrong shape, or the model was released.
+            TypeError: a wrong dtype.
+            FloatingPointError: with on_overflow="error", finite inputs gave an infinity or NaN.
+        """
+        outputs = self._run(arrays)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Runs the model on arrays by name; returns every output by name. Raises as a call does."""
+        names = [port.name for port in self.inputs]
+        unknown, missing = [n for n in feeds if n not in names], [n for n in names if n not in feeds]
+        if unknown or missing:
+            what = [f"no input {n!r}" for n in unknown] + [f"input {n!r} is missing" for n in missing]
+            raise ValueError(f"{'; '.join(what)}; the inputs are {', '.join(map(repr, names)) or 'none'}")
+        outputs = self._run([feeds[n] for n in names])
+        return {port.name: array for port, array in zip(self.outputs, outputs, strict=True)}
+
+    def describe(self) -> str:
+        """One line: who computes, and how."""
+        if self._compiled is None:
+            return f"{self.backend}: nothing to compute"
+        return f"{self.backend}: {self._compiled.executable.describe()}"
+
+    def release(self) -> None:
+        """Frees the program. Calling it again does nothing; running the model afterwards is a ValueError."""
+        with self._lock:
+            compiled, self._compiled, self._released = self._compiled, None, True
+        if compiled is not None:
+            compiled.executable.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        def show(ports: Sequence[Port]) -> str:
+            return ", ".join(f"{p.name} {p.dtype}{list(p.shape)}" for p in ports)
+
+        return f"<Model {show(self.inputs)} -> {show(self.outputs)}: {self.n_ops} ops, {self.backend}>"
+
+    def _run(self, given: Sequence[Array]) -> list[Array]:
+        compiled = self._compiled
+        if self._released:
+            raise ValueError("the model was released")
+        if len(given) != len(self.inputs):
+            names = ", ".join(repr(port.name) for port in self.inputs)
+            raise ValueError(f"the model takes {len(self.inputs)} arrays ({names}), {len(given)} were given")
+        arrays = [_checked(port, array) for port, array in zip(self.inputs, given, strict=True)]
+        computed: list[Array] = []
+        if compiled is not None:
+            fed = [arrays[place].reshape(shape) for place, shape in self._fed]
+            computed, events = compiled.executable.execute(fed, self._dtypes)
+            if events.nonfinite_outputs:
+                self._overflow([compiled.executable.outputs[i].name for i in events.nonfinite_outputs])
+        outputs = []
+        for result in self._results:
+            if result.of_program >= 0:
+                outputs.append(computed[result.of_program].reshape(result.port.shape))
+            elif result.of_input >= 0:
+                outputs.append(arrays[result.of_input].astype(result.port.dtype))  # a copy
+            else:
+                assert result.constant is not None
+                outputs.append(result.constant.copy())
+        return outputs
+
+    def _overflow(self, names: list[str]) -> None:
+        text = (
+            f"finite inputs gave infinities or NaN in {', '.join(map(repr, names))}: values beyond fp16's range "
+            "(±65504) on the way; scale the input, or look at numerics='fp32' on the host backend for comparison"
+        )
+        if self._on_overflow == "error":
+            raise FloatingPointError(text)
+        if self._on_overflow == "warn" and not self._warned:
+            self._warned = True
+            warnings.warn(text, RuntimeWarning, stacklevel=4)
+
+
+def _checked(port: Port, given: Array) -> Array:
+    array = np.asarray(given)
+    if port.dtype.kind == "f":
+        if array.dtype.kind != "f":
+            raise TypeError(f"input {port.name!r} takes a float array, not {array.dtype}")
+        if array.dtype.itemsize > 8:
+            array = array.astype(np.float64)
+    elif array.dtype != port.dtype:
+        raise TypeError(f"input {port.name!r} takes a {port.dtype} array, not {array.dtype}")
+    if array.shape != port.shape:
+        raise ValueError(f"input {port.name!r} has the shape {port.shape}, not {array.shape}")
+    return array
+
+
+# ---------------------------------------------------------------- ONNX
+
+
+def load_onnx(
+    path: Source,
+    fuse_attention: bool = False,
+    approx_resize: bool = False,
+    input_shapes: Shapes | None = None,
+    dims: Mapping[str, int] | None = None,
+    **compile_options: object,
+) -> Model:
+    """Compiles a whole ONNX model for the engine, or raises.
+
+    Args:
+        path: a file name, the bytes of a file, or an onnx.ModelProto, which is not changed.
+        fuse_attention: emit the engine's attention where the target has it.
+        approx_resize: use the engine's own bilinear where ONNX asks for another sampling.
+        input_shapes: fixed shapes of inputs, {"x": (1, 3, 224, 224)}.
+        dims: extents for symbolic dimensions, {"batch": 1}.
+        compile_options: as for `compile`.
+
+    Raises:
+        ModelError: the model cannot be read, or is not valid.
+        DynamicShapeError: an input's extent is not fixed; the text shows the call that fixes it.
+        UnsupportedModelError: some nodes have no engine form; it lists every one with its reason.
+        OptionError, NotImplementedError: an option that does not exist, or has no effect yet.
+        BackendUnavailableError: the engine or backend asked for is not here.
+        CompileError: the backend did not take the program.
+    """
+    options = _options(compile_options, fuse_attention=fuse_attention, approx_resize=approx_resize)
+    backends.choose(options)
+    imported = _import(path, options, input_shapes, dims)
+    view = imported.view
+    inputs = [_port(imported, name) for name in view.inputs]
+    constants = imported.known_outputs()
+    repeats = _repeats(imported)
+    computed: list[str] = []
+    results = []
+    for name in view.outputs:
+        value = imported.values[name]
+        if isinstance(value, Tensor) and value.is_const:
+            constants[name] = value.value.astype(imported.dtypes[name])
+        if name in constants:
+            array = constants[name]
+            results.append(_Result(Port(name, array.dtype, array.shape), constant=array))
+        elif name in repeats:
+            results.append(_Result(_port(imported, name), of_input=repeats[name]))
+        else:
+            if name not in computed:
+                computed.append(name)
+            results.append(_Result(_port(imported, name), of_program=computed.index(name)))
+    compiled = None
+    if computed:
+        program = imported.region(range(len(view.nodes)), view.inputs, computed)
+        compiled = _compile(program, options, imported)
+    return Model(compiled, inputs, results, options)
+
+
+def onnx_to_tensor(
+    path: Source,
+    approx_resize: bool = False,
+    input_shapes: Shapes | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> tuple[list[Tensor], Tensor | list[Tensor]]:
+    """The lazy graph of a model: its inputs, and its output (a list if there are several), to splice and compile.
+
+    Bools are floats 0 and 1 here. Raises as `load_onnx` does.
+    """
+    imported = _import(path, Options(approx_resize=approx_resize), input_shapes, dims)
+    inputs, outputs = _graph(imported, list(imported.view.outputs))
+    return inputs, outputs[0] if len(outputs) == 1 else outputs
+
+
+def onnx_to_features(
+    path: Source,
+    approx_resize: bool = False,
+    input_shapes: Shapes | None = None,
+    dims: Mapping[str, int] | None = None,
+) -> tuple[list[Tensor], Tensor]:
+    """The lazy graph of a model up to the input of its final linear layer: what a classifier knows before it decides.
+
+    Looks through a final Softmax and through what only changes the shape. Raises as `load_onnx` does, and:
+
+    Raises:
+        ValueError: no linear layer ends the model.
+    """
+    imported = _import(path, Options(approx_resize=approx_resize), input_shapes, dims)
+    inputs, outputs = _graph(imported, [_penultimate(imported)])
+    return inputs, outputs[0]
+
+
+def _import(path: Source, options: Options, input_shapes: Shapes | None, dims: Mapping[str, int] | None) -> Imported:
+    """The import of a model without a refused node, or an exception."""
+    from .onnx.importer import import_graph  # noqa: PLC0415 - imports onnx, which graphs by hand do not need
+    from .onnx.view import from_model  # noqa: PLC0415
+
+    shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
+    imported = import_graph(from_model(path, dims, shapes), options, resolve(options.target))
+    imported.check()
+    return imported
+
+
+def _port(imported: Imported, name: str) -> Port:
+    value, dtype = imported.values[name], imported.dtypes[name]
+    if value is None or dtype is None:
+        raise InternalError(f"{name!r} crosses into the program, but its type is not known")
+    return Port(name, dtype, value.shape)
+
+
+def _repeats(imported: Imported) -> dict[str, int]:
+    """Outputs that are an input as it came -> its position. They need no engine, and lose no precision."""
+    view = imported.view
+    given = {id(imported.values[name]): i for i, name in reversed(list(enumerate(view.inputs)))}
+    found = {}
+    for name in view.outputs:
+        place = given.get(id(imported.values[name]))
+        if place is not None and imported.dtypes[name] == imported.dtypes[view.inputs[place]]:
+            found[name] = place
+    return found
+
+
+def _compile(program: Program, options: Options, imported: Imported | None = None) -> Compiled:
+    try:
+        return pipeline.compile_program(program, options, resolve(options.target))
+    except passes.LegalizeError as error:
+        refused = []
+        for violation in error.violations:
+            origins = sorted(o for o in violation.origins if isinstance(o, int))
+            nodes = [imported.nodes[i] for i in origins] if imported else []
+            reason = Reason(violation.why.kind, f"{violation.what}: {violation.why}")
+            refused += [RefusedNode(n.name, n.op, n.domain, reason) for n in nodes]
+            if not nodes:
+                refused.append(RefusedNode("", violation.op.kind, "MIL", reason))
+        raise UnsupportedModelError(list(dict.fromkeys(refused))) from error
+
+
+def _graph(imported: Imported, names: list[str]) -> tuple[list[Tensor], list[Tensor]]:
+    """Fresh inputs, made in the model's order (`compile` takes them in that order), and the named values on them."""
+    known = {name: v for name in names if isinstance(v := imported.values[name], np.ndarray)}
+    found = {name: const(v if v.dtype.kind == "f" else v.astype(np.float32)) for name, v in known.items()}
+    computed = [name for name in dict.fromkeys(names) if name not in known]
+    if not computed:
+        return [], [found[name] for name in names]
+    program = imported.region(range(len(imported.nodes)), imported.view.inputs, computed)
+    inputs = [builders.input(tensor.shape, tensor.dtype, name=name) for name, tensor in program.inputs]
+    mapping = {old: new for (_, old), new in zip(program.inputs, inputs, strict=True)}
+    moved = substitute([tensor for _, tensor in program.outputs], mapping)
+    found |= dict(zip(computed, moved, strict=True))
+    return inputs, [found[name] for name in names]
+
+
+_RESHAPING = {"Identity", "Dropout", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Cast"}
+
+
+def _penultimate(imported: Imported) -> str:
+    view = imported.view
+    maker = {name: node for node in view.nodes for name in node.outputs}
+
+    def known(name: str) -> bool:
+        return isinstance(imported.values.get(name), np.ndarray)
+
+    name, linear = view.outputs[0], "no node"
+    while (node := maker.get(name)) is not None and not known(name):
+        linear = f"{node.op} (node {node.name!r})"
+        if node.domain == "" and node.op in (*_RESHAPING, "Softmax", "LogSoftmax"):
+            name = node.inputs[0]
+        elif node.domain == "" and node.op == "Add" and sum(map(known, node.inputs)) == 1:
+            name = next(n for n in node.inputs if not known(n))  # a bias
+        elif node.domain == "" and node.op in ("Gemm", "MatMul") and known(node.inputs[1]):
+            return node.inputs[0]
+        else:
+            break
+    raise ValueError(f"the model does not end in a linear layer with a known weight: {linear} makes its output")
+
+
+# ---------------------------------------------------------------- by hand
+
+
+def compile(
+    out: Tensor | Sequence[Tensor],
+    int8: bool = False,
+    build_dir: str | None = None,
+    opt: str | int = "routes",
+    compress: str | None = None,
+    compress_atol: float = 0.05,
+    block_size: int = 32,
+    validate: bool = False,
+    target: str | int | None = None,
+    **options: object,
+) -> Model:
+    """Compiles a graph written by hand: `out`, or several outputs, from the inputs that they need.
+
+    The Model takes arrays in the order in which the inputs were made, and returns float32.
+
+    Args:
+        opt: "routes" (default), 0 for none, or names of rules to switch off ("-gelu").
+        target: a chip ("m1" … "m5"), one of the compiler's strings, or a family number (2 … 5); None: auto.
+        options: the other options of the provider (backend, numerics, on_overflow, …).
+        int8, build_dir, compress, compress_atol, block_size, validate: not effective yet; any other than the default
+            is a NotImplementedError.
+
+    Raises:
+        TypeError: `out` is not made of Tensors.
+        OptionError, NotImplementedError: an option that does not exist, or has no effect yet.
+        UnsupportedModelError: an operation outside the target's vocabulary or limits.
+        BackendUnavailableError, CompileError: see `load_onnx`.
+    """
+    given = {
+        "int8": int8, "build_dir": build_dir, "opt": opt, "compress": compress, "compress_atol": compress_atol,
+        "block_size": block_size, "validate": validate, "target": target,
+    }  # fmt: skip
+    chosen = _options({**given, **options})
+    if chosen.dims:
+        raise ValueError("option 'dims' is for ONNX models; a graph written by hand has fixed shapes")
+    wanted = (out,) if isinstance(out, Tensor) else tuple(out)
+    if not wanted or not all(isinstance(tensor, Tensor) for tensor in wanted):
+        raise TypeError("compile takes a Tensor, or a sequence of them")
+    backends.choose(chosen)
+    wanted = tuple(ops.as_mask(tensor) if tensor.dtype == "bool" else tensor for tensor in wanted)
+    float32: np.dtype[Any] = np.dtype(np.float32)
+    computed: list[Tensor] = []
+    results = []
+    for i, tensor in enumerate(wanted):
+        port = Port(f"y{i}", float32, tensor.shape)
+        if tensor.is_const:
+            results.append(_Result(port, constant=tensor.value.astype(np.float32)))
+        else:
+            if tensor not in computed:
+                computed.append(tensor)
+            results.append(_Result(port, of_program=computed.index(tensor)))
+    if not computed:
+        return Model(None, [], results, chosen)
+    program = builders.program(computed)
+    dtypes: dict[str, np.dtype[Any]] = {"fp16": float32, "uint8": np.dtype(np.uint8)}
+    inputs = [Port(name, dtypes[tensor.dtype], tensor.shape) for name, tensor in program.inputs]
+    return Model(_compile(program, chosen), inputs, results, chosen)
+
+
+def _options(given: Mapping[str, object], **more: object) -> Options:
+    """The options among the keywords of `compile` and `load_onnx`. Nothing is ignored: see `compile`."""
+    words = dict(given)
+    for name, nothing in _LATER.items():
+        if words.pop(name, nothing) != nothing:
+            raise NotImplementedError(f"option {name!r} is not effective in this release")
+    for name in _SESSION_ONLY:
+        if name in words:
+            raise ValueError(f"option {name!r} is for sessions, where a model is divided; here it stays whole")
+    if not words.pop("strict", True):
+        raise ValueError("option 'strict': this road is always strict; a session takes models in parts")
+    if words.get("target") is None:
+        words.pop("target", None)
+    if words.get("compress_atol", 0.05) != 0.05 and words.get("compress") in (None, False, "none"):
+        raise NotImplementedError("option 'compress_atol': weight compression is not effective in this release")
+    options = Options.parse({**words, **{name: value for name, value in more.items() if value is not False}})
+    pipeline.check_effective(options)
+    return options
+
+
+assert not set(_LATER) & set(TABLE), "a keyword of the table is effective, or says itself that it is not"
