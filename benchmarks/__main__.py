@@ -1,0 +1,160 @@
+"""Measures the provider against ONNX Runtime's CPU provider.
+
+    python -m benchmarks [--quick] [--threads 1 2] [--models resnet18 …] [--option key=value] [--json FILE]
+
+Each runtime runs in a process of its own and is asked in turn (A B A B …), with a pause in which the other's idle threads stop
+spinning; every figure is a median over rounds of the round's median, every ratio is formed round by round. Latency is
+`session.run` as Python sees it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .models import MODELS
+
+PAUSE = 0.3  # seconds: onnxruntime's pool goes on spinning for a while after a run
+SCHEMA_VERSION = 1
+PROVIDERS = ("ANEForgeProvider", "CPUExecutionProvider")
+
+
+class Worker:
+    def __init__(self, path: Path, provider: str, threads: int, options: dict[str, str]) -> None:
+        command = [sys.executable, "-m", "benchmarks.worker", str(path), provider, str(threads), json.dumps(options)]
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=Path(__file__).parent.parent
+        )
+        self.facts = self.read()
+
+    def read(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"a benchmark process ended early with code {self.process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def ask(self, seconds: float) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"run {seconds}\n")
+        self.process.stdin.flush()
+        return self.read()
+
+    def close(self) -> None:
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        self.process.wait()
+
+
+def measure(name: str, threads: int, rounds: int, seconds: float, options: dict[str, str]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{name}.onnx"
+        path.write_bytes(MODELS[name]().SerializeToString())
+        workers = [Worker(path, PROVIDERS[0], threads, options), Worker(path, PROVIDERS[1], threads, {})]
+        try:
+            medians: list[list[float]] = [[], []]
+            peaks = [0, 0]
+            for _ in range(rounds):
+                for which, worker in enumerate(workers):
+                    time.sleep(PAUSE)
+                    answer = worker.ask(seconds)
+                    medians[which].append(statistics.median(answer["times_ms"]))
+                    peaks[which] = answer["peak_bytes"]
+        finally:
+            for worker in workers:
+                worker.close()
+    ours, theirs = (worker.facts for worker in workers)
+    ratios = sorted(a / b for a, b in zip(*medians, strict=True))
+    a, b = np.asarray(ours.pop("output")), np.asarray(theirs.pop("output"))
+    return {
+        "model": name,
+        "threads": threads,
+        "backend": ours["backend"],
+        "nodes": ours["nodes"],
+        "nodes_on_provider": ours["on_provider"],
+        "regions": ours["regions"],
+        "latency_ms": statistics.median(medians[0]),
+        "cpu_latency_ms": statistics.median(medians[1]),
+        "latency_ratio": statistics.median(ratios),
+        "latency_ratio_range": [ratios[0], ratios[-1]],
+        "creation_ms": ours["created_ms"],
+        "cpu_creation_ms": theirs["created_ms"],
+        "peak_mb": peaks[0] / 2**20,
+        "cpu_peak_mb": peaks[1] / 2**20,
+        "cosine": float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b))),
+    }
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    head = "| model | threads | backend | nodes on it | regions | latency ms | CPU ms | ratio (range) | creation ms (CPU) | peak MB (CPU) | cosine |"
+    lines = [head, "|" + " --- |" * head.count(" | ") + " --- |"]
+    for r in rows:
+        low, high = r["latency_ratio_range"]
+        lines.append(
+            f"| {r['model']} | {r['threads']} | {r['backend']} | {r['nodes_on_provider']} of {r['nodes']} | {r['regions']} | {r['latency_ms']:.3f} |"
+            f" {r['cpu_latency_ms']:.3f} | **{r['latency_ratio']:.2f}** ({low:.2f}–{high:.2f}) | {r['creation_ms']:.0f} ({r['cpu_creation_ms']:.0f}) |"
+            f" {r['peak_mb']:.0f} ({r['cpu_peak_mb']:.0f}) | {r['cosine']:.6f} |"
+        )
+    return "\n".join(lines)
+
+
+def machine() -> dict[str, str]:
+    import onnxruntime
+
+    import aneforge
+
+    model = ""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        model = next((line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")), "")
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "cpu": f"{model or platform.processor()} × {os.cpu_count()}",
+        "python": platform.python_version(),
+        "onnxruntime": onnxruntime.__version__,
+        "aneforge": aneforge.__version__,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: under a minute")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], metavar="N")
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="an option of the provider")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here, too")
+    args = parser.parse_args()
+    rounds, seconds = (3, 0.5) if args.quick else (9, 1.0)
+    options = dict(option.split("=", 1) for option in args.option)
+    facts = machine()
+    print("; ".join(f"{k} {v}" for k, v in facts.items()), flush=True)
+    rows = []
+    for threads in args.threads:
+        for name in args.models:
+            try:
+                rows.append(measure(name, threads, rounds, seconds, options))
+            except ModuleNotFoundError as missing:
+                print(f"{name}: not measured: {missing}", file=sys.stderr)
+                continue
+            print(table(rows).splitlines()[-1] if len(rows) > 1 else table(rows), flush=True)
+    if args.json:
+        document = {"schema_version": SCHEMA_VERSION, "machine": facts, "options": options, "results": rows}
+        args.json.write_text(json.dumps(document, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
