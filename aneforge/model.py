@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import backends, ops, passes, pipeline
-from .errors import InternalError, Reason, RefusedNode, UnsupportedModelError
+from .errors import AneforgeError, InternalError, Reason, RefusedNode, UnsupportedModelError
 from .ir import Program, Tensor, const, substitute
 from .ops import builders
 from .options import TABLE, Options
@@ -323,6 +323,10 @@ def _compile(program: Program, options: Options, imported: Imported | None = Non
             if not nodes:
                 refused.append(RefusedNode("", violation.op.kind, "MIL", reason))
         raise UnsupportedModelError(list(dict.fromkeys(refused))) from error
+    except AneforgeError:
+        raise
+    except Exception as error:
+        raise InternalError(f"{type(error).__name__} while the program was compiled: {error}") from error
 
 
 def _graph(imported: Imported, names: list[str]) -> tuple[list[Tensor], list[Tensor]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from typing import Any
 
 import onnx
@@ -92,7 +93,11 @@ def _answer(
     graph = _record(label, parent_op, work, names, record.word, seconds, tuple(warnings))
     record.add(graph)
     if options.report and not parent_op:
-        write_json(build(record, None), options.report)
+        try:
+            write_json(build(record, None), options.report)
+        except OSError as error:
+            warnings.append(f"ANEForgeProvider: the report could not be written: {error}")
+            record.add(replace(graph, warnings=tuple(warnings)))
     answer: dict[str, Any] = {"regions": regions, "warning": "\n".join(warnings) or None}
     if options.strict and (refused := _refused(work, parent_op)):
         answer["compile_error"] = f"ANEForgeProvider: strict=1: {UnsupportedModelError(refused, model_path)}"
@@ -156,11 +161,13 @@ def _dynamic(imported: Imported, parent_op: str) -> str:
         return ""
     values = [imported.view.values[name] for name in imported.view.inputs]
     shapes = [(v.name, v.shape) for v in values if v.shape is not None and not all(isinstance(d, int) for d in v.shape)]
+    if not shapes:  # shapes that depend on data: nothing that the user could fix
+        return ""
     shown = "; ".join(f"{name!r} [{', '.join('?' if d is None else str(d) for d in shape)}]" for name, shape in shapes)
     text = f"ANEForgeProvider: {loose} of {len(reasons)} nodes run on the CPU because their shapes are not fixed"
     symbols = {d for _, shape in shapes for d in shape if isinstance(d, str)}
     if not symbols:
-        return f"{text}{f': inputs {shown}' if shown else ''}. Give the inputs fixed shapes when the model is exported."
+        return f"{text}: inputs {shown}. Give them fixed shapes, or names for their dimensions, in the model."
     example = ",".join(f"{s}=1" for s in sorted(symbols))
     return (
         f"{text}: inputs {shown}. Fix them with "

@@ -123,8 +123,10 @@ class Lowering:
             return {}
         values = self.imported.values
         inputs = [name for name in region.inputs if isinstance(values.get(name), Tensor)]
-        if fixed := self._fixed_outputs(region):
-            return fixed
+        if not region.outputs:
+            return self._release(region, Reason("policy", "nobody reads what it computes"))
+        if stuck := self._stuck_outputs(region):
+            return stuck
         try:
             program = self.imported.region(region.nodes, inputs, region.outputs)
             self._lowered[region] = pipeline.lower(program, self.options, self.target)
@@ -138,17 +140,22 @@ class Lowering:
             return self._release(region, self._bug(region, error))
         return {}
 
-    def _fixed_outputs(self, region: Region) -> dict[int, Reason]:
-        """Members with a constant among the values that leave the region: only computed floats leave a program."""
-        values = self.imported.values
+    def _stuck_outputs(self, region: Region) -> dict[int, Reason]:
+        """Members with an output that cannot leave the region: a constant (only computed floats leave a program), or a
+        tensor of another shape than the graph declares (ONNX's inference is wrong for some windows; onnxruntime would
+        not take the tensor from a fused node)."""
+        view = self.imported.view
         producer: dict[str, int] = {}
         for i in region.nodes:
-            producer |= dict.fromkeys(self.imported.view.nodes[i].outputs, i)
+            producer |= dict.fromkeys(view.nodes[i].outputs, i)
         found = {}
         for name in region.outputs:
-            value = values.get(name)
+            value, declared = self.imported.values.get(name), view.values[name].shape
             if isinstance(value, np.ndarray) or (isinstance(value, Tensor) and value.is_const):
                 found[producer[name]] = Reason("policy", f"its output {name!r} is a constant that is needed outside")
+            elif isinstance(value, Tensor) and declared is not None and not _agrees(declared, value.shape):
+                why = f"its output {name!r} has the shape {list(value.shape)}, and the graph declares {list(declared)}"
+                found[producer[name]] = Reason("policy", why)
         return found
 
     def _on_engine(self, index: int) -> bool:
@@ -197,3 +204,9 @@ class Lowering:
             return Reason("compile", str(error))
         except Exception as error:
             return self._bug(region, error)
+
+
+def _agrees(declared: tuple[int | str | None, ...], shape: tuple[int, ...]) -> bool:
+    return len(declared) == len(shape) and all(
+        d == s for d, s in zip(declared, shape, strict=True) if isinstance(d, int)
+    )

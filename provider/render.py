@@ -27,7 +27,7 @@ def text(report: Report) -> str:
 
 def summary(report: Report) -> str:
     places = Counter(node.where for node in report.nodes)
-    where = ", ".join(f"{count} on {place}" for place, count in places.most_common()) or "no nodes"
+    where = ", ".join(f"{count} nodes on {place}" for place, count in places.most_common()) or "no nodes"
     return (
         f"{report.provider} {report.version}, target {report.target} ({report.chips}): {where}; "
         f"{len(report.regions)} region{'s' if len(report.regions) != 1 else ''} with {report.mac_share:.1%} of the "

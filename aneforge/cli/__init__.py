@@ -1,6 +1,7 @@
 """The command `aneforge`. One module a command; each is imported when it is used.
 
-Exit codes: 0 fine; 1 the model's fault; 2 usage or platform; 3 it ran, but a check failed. JSON carries `schema_version`.
+Exit codes: 0 fine; 1 the model's fault; 2 usage or platform; 3 it ran, but a check failed. All JSON carries
+`schema_version`.
 """
 
 from __future__ import annotations

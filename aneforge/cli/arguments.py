@@ -99,7 +99,7 @@ def load(given: argparse.Namespace) -> Any:
         approx_resize=parsed.approx_resize,
         input_shapes=shapes(given) or None,
         dims={**dict(parsed.dims), **dims(given)} or None,
-        **chosen,
+        **{key: value for key, value in chosen.items() if key not in ("fuse_attention", "approx_resize", "dims")},
     )
 
 

@@ -25,7 +25,7 @@ def main(given: argparse.Namespace) -> int:
             "since": list(handler.since),
             "known_at_import": [p.name for p in handler.inputs if p.form == "Known"],
         }
-        for handler in sorted(handlers(), key=lambda h: (h.domain, h.op))
+        for handler in sorted(handlers().values(), key=lambda h: (h.domain, h.op))
     ]
     if given.json:
         print(json.dumps({"schema_version": SCHEMA_VERSION, "operators": rows}, indent=1))
@@ -35,8 +35,7 @@ def main(given: argparse.Namespace) -> int:
 
     table = Table("domain", "operator", "versions", "inputs known at import", box=None, pad_edge=False)
     for row in rows:
-        versions, known = ", ".join(map(str, row["since"])), ", ".join(row["known_at_import"])
-        table.add_row(str(row["domain"]), str(row["op"]), versions, known)
+        table.add_row(*(", ".join(map(str, v)) if isinstance(v, list) else str(v) for v in row.values()))
     out = Console(highlight=False)
     out.print(table, markup=False)
     out.print(f"\n{len(rows)} operators")

@@ -99,6 +99,9 @@ class Program:
             if len(set(names)) != len(names):
                 twice = sorted({name for name in names if names.count(name) > 1})
                 raise ValueError(f"{role} names are given twice: {', '.join(twice)}")
+        for name, tensor in self.inputs:
+            if tensor.op.kind != "input":
+                raise ValueError(f"input {name!r} is not an input but the result of {tensor.op.kind}; use Program.cut")
         known = {tensor.op for _, tensor in self.inputs}
         table: dict[Any, Op] = {}
         merged: dict[Op, Op] = {}
@@ -118,9 +121,6 @@ class Program:
         self.ops = tuple(table.values())
         self._origins = united
         self._uses: dict[Tensor, int] | None = None
-        for name, tensor in self.inputs:
-            if tensor.op.kind != "input":
-                raise ValueError(f"input {name!r} is not an input but the result of {tensor.op.kind}; use Program.cut")
 
     @classmethod
     def cut(cls, inputs: Iterable[tuple[str, Tensor]], outputs: Iterable[tuple[str, Tensor]]) -> Program:

@@ -19,6 +19,7 @@ from ..options import Options
 from ..targets import Target, resolve
 from . import folding, inference
 from .cost import multiply_adds
+from .folds import Unfoldable
 from .node import FLOATS, MAX_RANK, Node
 from .registry import Handler, call, find
 from .tensors import Array
@@ -295,7 +296,7 @@ class Scope:
         since = inference.since(view.op, view.domain, view.version)
         try:
             return folding.fold(view.op, view.domain, view.version, since, view.attributes, given, len(view.outputs))
-        except folding.Unfoldable:
+        except Unfoldable:
             return None
 
     def _adopt(self, view: NodeView, handler: Handler, result: Any, inferred: dict[str, Any]) -> None:

@@ -93,7 +93,7 @@ def transposed_pads(
     cuts: Pairs = []
     for natural, extra, want in zip(full, output_padding, wanted, strict=True):
         total = natural + extra - want
-        if total < -1 or (total < 0 and auto_pad == "SAME_UPPER"):
+        if total < -1 or (total < 0 and (auto_pad == "SAME_UPPER" or not output_shape)):
             raise Refused("attribute form", f"an output of {want} cells, where the kernel reaches {natural + extra}")
         half = total // 2
         before = half if auto_pad == "SAME_UPPER" else total - half

@@ -232,19 +232,14 @@ static_assert(sizeof(OrtEpFactory) == 21 * sizeof(void*), "OrtEpFactory of API v
 
 // The binding ---------------------------------------------------------------------------------------------------------
 
-struct Slot {
-  const char* name;
-  int position;
-  uint32_t since;
-};
-#define ANEFORGE_SLOT(name, position, since, result, arguments) Slot{#name, position, since},
-inline constexpr Slot kSlots[] = {ANEFORGE_ORT_API(ANEFORGE_SLOT)};
-inline constexpr Slot kEpSlots[] = {ANEFORGE_ORT_EP_API(ANEFORGE_SLOT)};
-#undef ANEFORGE_SLOT
-
 inline constexpr uint32_t kOldestOrt = 24;  // virtual devices and shapes by reference came with 1.24
-inline constexpr uint32_t kNewestOrt =
-    29;  // the newest whose order of members was read; a newer library is asked for this one
+inline constexpr uint32_t kNewestOrt = 29;  // the newest whose order was read; newer libraries are asked for this one
+
+#define ANEFORGE_CHECK(name, position, since, result, arguments) \
+  static_assert(since <= kOldestOrt, #name " is used without asking whether this onnxruntime has it");
+ANEFORGE_ORT_API(ANEFORGE_CHECK)
+ANEFORGE_ORT_EP_API(ANEFORGE_CHECK)
+#undef ANEFORGE_CHECK
 
 // The functions by name. One for each factory: a process may hold more than one ONNX Runtime.
 struct Api {

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "host/chain.h"
 #include "host/elementary.h"
 #include "host/kernels.h"
 #include "host/vector/conv.h"
@@ -23,7 +24,7 @@ namespace {
 using vec::EpilogueStep;
 using vec::ImageLayout;
 
-constexpr int kMaxOperands = 8;       // run-time operands of one fused step
+
 constexpr int kPlanarChannels = 4;    // images of so few channels stay planar: blocks of 16 would be mostly padding
 
 // One elementwise operation that follows in the same pass.

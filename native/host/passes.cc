@@ -1,4 +1,5 @@
 // The passes, in order. Each is void(Graph&) and may assume what program.h says about the seam.
+#include "host/blocked.h"
 #include "host/program.h"
 
 namespace aneforge::host {
@@ -24,6 +25,7 @@ void drop_unused(Graph& graph) {
 void run_passes(Graph& graph) {
   drop_unused(graph);
   if (graph.settings.plain) return;
+  use_blocked_layout(graph);
 }
 
 }  // namespace aneforge::host

@@ -1,7 +1,7 @@
-"""The function table in native/ep/ort_api.h against the installed onnxruntime, and the provider library in a session.
+"""The function table in native/ep/ort_api.h against the installed onnxruntime.
 
-The header is the only place that knows positions; it is read here as data. The cases that need a hook of their own are in
-ep_cases.py and run in a child process: hooks are a property of the process, and other tests install the real one.
+The header is the only place that knows positions; it is read here as data. Functions that need no session are called;
+those that do are used by the sessions of test_ep_sessions.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import subprocess
 import sys
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint32, c_void_p
 from pathlib import Path
@@ -18,8 +17,10 @@ from typing import NamedTuple
 import onnxruntime
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-HEADER = (ROOT / "native" / "ep" / "ort_api.h").read_text()
+HEADER_FILE = Path(__file__).resolve().parents[2] / "native" / "ep" / "ort_api.h"
+if not HEADER_FILE.exists():
+    pytest.skip("needs the source tree", allow_module_level=True)
+HEADER = HEADER_FILE.read_text()
 
 
 class Slot(NamedTuple):
@@ -35,7 +36,7 @@ def table(macro: str) -> list[Slot]:
 
 
 def constant(name: str) -> int:
-    found = re.search(rf"constexpr uint32_t {name} = (\d+);", HEADER)
+    found = re.search(rf"constexpr uint32_t {name} =\s*(\d+);", HEADER)
     assert found, name
     return int(found[1])
 
@@ -136,26 +137,19 @@ def test_hardware_device_slots(api: c_void_p) -> None:
     ep_api = c_void_p(call(api, API, "GetEpApi", c_void_p)())
     device = c_void_p()
     create = call(
-        ep_api, EP_API, "CreateHardwareDevice", c_void_p, c_int, c_uint32, c_uint32, c_char_p, c_void_p, POINTER(c_void_p)
+        ep_api,
+        EP_API,
+        "CreateHardwareDevice",
+        c_void_p,
+        c_int,
+        c_uint32,
+        c_uint32,
+        c_char_p,
+        c_void_p,
+        POINTER(c_void_p),
     )
     assert create(2, 0x106B, 7, b"a name", None, ctypes.byref(device)) is None
     assert call(api, API, "HardwareDevice_Type", c_int, c_void_p)(device) == 2
     assert call(api, API, "HardwareDevice_VendorId", c_uint32, c_void_p)(device) == 0x106B
     assert call(api, API, "HardwareDevice_Vendor", c_char_p, c_void_p)(device) == b"a name"
     call(ep_api, EP_API, "ReleaseHardwareDevice", None, c_void_p)(device)
-
-
-def test_type_info_is_not_needed_for_a_null_status(api: c_void_p) -> None:
-    """A getter that fails answers with a status, which must be released: the form that Api::check relies on."""
-    out = c_int()
-    status = call(api, API, "GetSessionOptionsConfigEntries", c_void_p, c_void_p, c_void_p)(None, ctypes.byref(out))
-    if status:
-        assert call(api, API, "GetErrorMessage", c_char_p, c_void_p)(status)
-        call(api, API, "ReleaseStatus", None, c_void_p)(status)
-
-
-def test_sessions() -> None:
-    cases = Path(__file__).with_name("ep_cases.py")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(cases.parent), str(cases)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

@@ -1,23 +1,25 @@
-"""Runs a program of the IR through the numpy definitions of the operations in tests/oracle (no text in between)."""
+"""Runs a program of the IR through the numpy definitions of the operations in tests/oracle without text in between."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from oracle import mil_reference  # registers the operations
+from oracle.registry import OPERATIONS, PARAMETERS
 
-from aneforge.ir import Program
-
-sys.path.insert(0, os.fspath(Path(__file__).resolve().parents[2]))
-
-from tests.oracle import mil_reference  # noqa: E402  (registers the operations)
-from tests.oracle.registry import OPERATIONS, PARAMETERS  # noqa: E402
+from aneforge.ir import Program, Tensor
 
 assert mil_reference
+
+
+def program(*outputs: Tensor) -> Program:
+    """The program of some tensors whose inputs were named x0, x1, … ."""
+    from aneforge.ir import topological
+
+    leaves = sorted((op for op in topological(outputs) if op.kind == "input"), key=lambda op: op.params["name"])
+    return Program([(op.params["name"], op.outputs[0]) for op in leaves], [(f"y{i}", t) for i, t in enumerate(outputs)])
 
 
 def run(program: Program, inputs: Mapping[str, np.ndarray], numerics: str = "fp16") -> dict[str, np.ndarray]:

@@ -49,7 +49,7 @@ def selu(
     return ops.selu(x, alpha, gamma)
 
 
-@onnx_op("Celu", since=(12,))
+@onnx_op("Celu", since=(12, 28))
 def celu(node: Node, x: Tensor, *, alpha: float = 1.0) -> Tensor:
     return ops.celu(x, alpha)
 

@@ -60,7 +60,7 @@ def power(node: Node, x: Value, y: Value) -> Tensor:
     raise Refused("computed parameter", "Pow with an exponent computed at run time takes a known positive base")
 
 
-@onnx_op("Mod", since=(10, 13))
+@onnx_op("Mod", since=(10, 13, 28))
 def mod(node: Node, x: Tensor, y: Tensor, *, fmod: int = 0) -> Tensor:
     """The quotient of fp16 numbers does not tell the remainder."""
     raise Refused("no engine form", "Mod: the remainder of rounded numbers is not the rounded remainder")

@@ -39,11 +39,14 @@ def conv(
     if kernel_shape and tuple(kernel_shape) != kernel:
         raise Refused("attribute form", f"kernel_shape {list(kernel_shape)} is not that of the weight {weight.shape}")
     w = window(x.shape[2:], kernel, strides, dilations, pads, auto_pad)
+    for extent, reach, padding in zip(x.shape[2:], w.reach, w.pads, strict=True):
+        if reach > extent + sum(padding):
+            raise Refused("attribute form", f"a kernel of {reach} cells does not fit into {extent} + {sum(padding)}")
     b = None if bias is None else _weight(bias, "bias")
     return ops.conv_any(x, _weight(weight, "weight"), b, w.strides, w.pads, w.dilations, group)
 
 
-@onnx_op("ConvTranspose", since=(1, 11, 22))
+@onnx_op("ConvTranspose", since=(1, 11, 22), own_shape=True)
 def conv_transpose(
     node: Node,
     x: Tensor,
@@ -71,5 +74,8 @@ def conv_transpose(
     w = window(extents, kernel, strides, dilations, explicit, "NOTSET")
     extra = fill("output_padding", output_padding, len(extents), 0)
     cuts = transposed_pads(extents, w, extra, output_shape, auto_pad)
+    left = [(d - 1) * s + r - sum(cut) for d, s, r, cut in zip(extents, w.strides, w.reach, cuts, strict=True)]
+    if min(left) < 1:
+        raise Refused("attribute form", f"pads that leave an output of {left}")
     b = None if bias is None else _weight(bias, "bias")
     return ops.conv_transpose_any(x, finite(weight, "weight"), b, w.strides, cuts, w.dilations, group)

@@ -7,9 +7,9 @@ import numpy as np
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor, const
-from ..folding import wrap
-from ..node import Node, whole
+from ..node import Node, reshaped, whole
 from ..registry import Data, Known, onnx_op
+from ..shapes import wrap
 from ..tensors import Array
 
 
@@ -19,7 +19,7 @@ def gather(node: Node, x: Data, indices: Known, *, axis: int = 0) -> Tensor:
     at = wrap(axis, x.rank)
     ids = indices.astype(np.int64)
     _inside(ids, x.shape[at])
-    return ops.gather_constant(x, ids, at)
+    return _take(x, ids, at)
 
 
 @onnx_op("GatherND", since=(11, 12, 13), layout=True)
@@ -38,7 +38,12 @@ def gather_nd(node: Node, x: Data, indices: Known, *, batch_dims: int = 0) -> Te
         [np.where(tuples[..., k] < 0, tuples[..., k] + lead[k], tuples[..., k]) for k in range(depth)], lead
     )
     merged = ops.reshape_if(x, (int(np.prod(lead)), *x.shape[depth:]))
-    return ops.gather_constant(merged, np.asarray(flat, np.int64), 0)
+    return _take(merged, np.asarray(flat, np.int64), 0)
+
+
+def _take(x: Tensor, ids: Array, axis: int) -> Tensor:
+    flat = ops.gather_constant(x, ids.reshape(-1), axis)
+    return reshaped(flat, (*x.shape[:axis], *ids.shape, *x.shape[axis + 1 :]))
 
 
 def _inside(ids: Array, extent: int) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor
-from ..folding import reshape_target, shape_of, slices, split_sizes, wrap
 from ..node import Node, broadcast, reshaped, wholes
 from ..registry import Any_, Data, Known, Raw, onnx_op
+from ..shapes import reshape_target, shape_of, slices, split_sizes, wrap
 from ..tensors import Array, numpy_dtype
 
 NEW = (13, 19, 21, 23, 24, 25)  # versions that only widened the list of types

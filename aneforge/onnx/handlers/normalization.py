@@ -9,9 +9,9 @@ import numpy as np
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor
-from ..folding import wrap
 from ..node import Node, broadcast, finite
 from ..registry import Known, Value, onnx_op
+from ..shapes import wrap
 
 
 @onnx_op("BatchNormalization", since=(7, 9, 14, 15), ignores=("momentum",))

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor
-from ..folding import wrap
 from ..node import Node, reshaped, whole, wholes
 from ..registry import Known, onnx_op
+from ..shapes import wrap
 
 Identity = Callable[[Tensor], Tensor]
 Reduction = Callable[[Tensor, tuple[int, ...], bool], Tensor]

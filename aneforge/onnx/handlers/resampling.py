@@ -10,10 +10,10 @@ import numpy as np
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor
-from ..folding import wrap
 from ..node import Node, wholes
 from ..registry import Any_, Known, onnx_op
 from ..resample import Axis, cubic_matrix, linear_matrix, nearest_index, sizes_by_policy
+from ..shapes import wrap
 from ..tensors import Array
 
 

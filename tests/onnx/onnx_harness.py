@@ -12,7 +12,7 @@ from aneforge.errors import Refused, UnsupportedModelError
 from aneforge.mil import write
 from aneforge.onnx.importer import Imported, import_graph
 from aneforge.onnx.view import from_model
-from tests.oracle.mil_reference import evaluate
+from oracle.mil_reference import evaluate
 
 
 def imported(model, **fixed) -> Imported:
