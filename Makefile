@@ -25,8 +25,7 @@ test-full: $(BIN)/.installed   ## both tiers, and the native code under sanitize
 lint: $(BIN)/.installed
 	$(BIN)/ruff check $(PY_DIRS)
 	$(BIN)/ruff format --check $(PY_DIRS)
-	$(BIN)/mypy -p aneforge
-	$(BIN)/mypy partitioner provider
+	PYTHON=$(BIN)/python tests/architecture/typecheck.sh
 	$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
 
 format: $(BIN)/.installed

@@ -27,6 +27,13 @@ LINK: list[str] = []
 if sanitize := os.environ.get("ANEFORGE_SANITIZE"):
     FLAGS += [f"-fsanitize={sanitize}", "-fno-omit-frame-pointer", "-g"]
     LINK.append(f"-fsanitize={sanitize}")
+# Three exported symbols and no other: two that ONNX Runtime asks for, and the table of the C API.
+EXPORTS = ROOT / "native" / "ep"
+LINK_LIBRARY = (
+    ["-dynamiclib", f"-Wl,-exported_symbols_list,{EXPORTS / 'exports.txt'}"]
+    if MACOS
+    else ["-pthread", "-ldl", f"-Wl,--version-script={EXPORTS / 'exports.map'}"]
+)
 
 
 def sources(*folders: str) -> list[str]:
@@ -46,7 +53,9 @@ class BuildNative(build_ext):
         # distutils takes the C compiler for everything; the sources are C++ and the link needs libstdc++ / libc++.
         if hasattr(self.compiler, "compiler_cxx") and self.compiler.compiler_cxx:
             cxx = os.environ.get("CXX", "").split() or list(self.compiler.compiler_cxx)
-            self.compiler.set_executable("compiler_so", [*cxx, *[f for f in self.compiler.compiler_so[1:] if f != cxx[-1]]])
+            self.compiler.set_executable(
+                "compiler_so", [*cxx, *[f for f in self.compiler.compiler_so[1:] if f != cxx[-1]]]
+            )
             self.compiler.set_executable("compiler_so_cxx", self.compiler.compiler_so)
         compile_all = self.compiler.compile
 
@@ -62,7 +71,7 @@ class BuildNative(build_ext):
 
     def get_ext_filename(self, name: str) -> str:
         # A plain library: no Python ABI tag in its name.
-        if name.split(".")[-1] == "libaneforge_ep":
+        if name.rsplit(".", maxsplit=1)[-1] == "libaneforge_ep":
             return os.path.join(*name.split(".")) + SUFFIX
         return super().get_ext_filename(name)
 
@@ -72,14 +81,19 @@ class BuildNative(build_ext):
 
 def extension(name: str, folders: list[str], link: list[str]) -> Extension:
     return Extension(
-        name, sources(*folders), depends=headers(), language="c++", extra_compile_args=FLAGS, extra_link_args=[*LINK, *link]
+        name,
+        sources(*folders),
+        depends=headers(),
+        language="c++",
+        extra_compile_args=FLAGS,
+        extra_link_args=[*LINK, *link],
     )
 
 
 setup(
     ext_modules=[
         # Dynamic linker: ORT opens this file by path; nothing links against it.
-        extension(LIBRARY, ["core", "mil", "host", "runtime", "ep"], ["-dynamiclib"] if MACOS else ["-pthread", "-ldl"]),
+        extension(LIBRARY, ["core", "mil", "host", "runtime", "ep"], LINK_LIBRARY),
         extension("aneforge._native", ["python"], [] if MACOS else ["-ldl"]),
     ],
     cmdclass={"build_ext": BuildNative},

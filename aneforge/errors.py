@@ -20,17 +20,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 ReasonKind = Literal[
-    "operator",            # no handler for this operator (domain, name, version)
+    "operator",  # no handler for this operator (domain, name, version)
     "computed parameter",  # an input that must be known at import is computed at run time
-    "dynamic shape",       # an extent is not known
-    "data type",           # a type that the engine does not compute in
-    "attribute form",      # an attribute or combination of attributes without an engine form
-    "rank",                # outside 1..5
-    "limit",               # a limit of the target (extent, kernel, count)
-    "no engine form",      # the engine has nothing for it
-    "policy",              # could run, but is not worth it or not wanted (partition rules, options)
-    "compile",             # the backend refused the compiled region
-    "bug",                 # our fault
+    "dynamic shape",  # an extent is not known
+    "data type",  # a type that the engine does not compute in
+    "attribute form",  # an attribute or combination of attributes without an engine form
+    "rank",  # outside 1..5
+    "limit",  # a limit of the target (extent, kernel, count)
+    "no engine form",  # the engine has nothing for it
+    "policy",  # could run, but is not worth it or not wanted (partition rules, options)
+    "compile",  # the backend refused the compiled region
+    "bug",  # our fault
 ]
 
 
@@ -83,7 +83,7 @@ class InternalError(AneforgeError, RuntimeError):
     """A bug of this package."""
 
 
-class Refused(AneforgeError):  # noqa: N818 - reads as what it is: raise Refused("rank", "…")
+class Refused(AneforgeError):
     """Raised by a handler or by a composition: the node stays on the CPU, for this reason."""
 
     def __init__(self, kind: ReasonKind, text: str) -> None:

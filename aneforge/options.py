@@ -1,4 +1,4 @@
-"""The one table of options. The same words serve `af.load_onnx(..., **options)`, the provider's options (as strings, keys
+"""The one table of options. The same words serve `af.load_onnx(..., **options)`, the provider's options (strings, keys
 `ep.aneforgeprovider.<option>`), and the command line's `--option key=value`.
 """
 
@@ -54,7 +54,7 @@ def _one_of(*words: str) -> Callable[[str, object], str]:
 
 
 def _target(name: str, value: object) -> str:
-    from .targets import resolve  # the reader of the data files knows the 28 strings
+    from .targets import resolve  # noqa: PLC0415 - data files are read only when a target is named
 
     word = str(value).strip().lower()
     resolve(word)
@@ -91,9 +91,13 @@ def _compress(name: str, value: object) -> str:
 
 def _opt(name: str, value: object) -> str:
     word = "routes" if value is None else str(value).strip().lower()
-    if word in ("routes", "max", "0", "1", "2") or all(part.startswith("-") and len(part) > 1 for part in word.split(",")):
+    if word in ("routes", "max", "0", "1", "2") or all(
+        part.startswith("-") and len(part) > 1 for part in word.split(",")
+    ):
         return word
-    raise OptionError(f"option {name!r} takes routes, max, 0, 1, 2, or rules to switch off such as '-gelu'; not {value!r}")
+    raise OptionError(
+        f"option {name!r} takes routes, max, 0, 1, 2, or rules to switch off such as '-gelu'; not {value!r}"
+    )
 
 
 @dataclass(frozen=True)
@@ -106,10 +110,14 @@ class Option:
 
 
 TABLE: dict[str, Option] = {
-    "target": Option(_target, "auto", "engine to compile for: auto, m1 … m5, or one of the compiler's strings (h13 … h18)"),
+    "target": Option(
+        _target, "auto", "engine to compile for: auto, m1 … m5, or one of the compiler's strings (h13 … h18)"
+    ),
     "backend": Option(_one_of("auto", "e5rt", "coreml", "host"), "auto", "who runs the program"),
-    "numerics": Option(_one_of("engine", "fp16", "fp32"), "engine", "host arithmetic: as the engine, plain fp16, or fp32"),
-    "opt": Option(_opt, "routes", "rewrites: routes (default), 0 none, or names to switch off ('-gelu,-composite')"),
+    "numerics": Option(
+        _one_of("engine", "fp16", "fp32"), "engine", "host arithmetic: as the engine, plain fp16, or fp32"
+    ),
+    "opt": Option(_opt, "routes", "rewrites: routes (default), 0 none, or names to switch off ('-gelu,-silu')"),
     "compress": Option(_compress, "none", "weight compression"),
     "compress_atol": Option(_number, 0.05, "accuracy gate of compression (relative L2)"),
     "partition": Option(_one_of("auto", "all"), "auto", "all: also claim regions that are not worth a dispatch"),
@@ -120,7 +128,9 @@ TABLE: dict[str, Option] = {
     "strict": Option(_flag, False, "creation fails unless every node runs on the engine"),
     "cache_dir": Option(_text, "", "folder for compiled programs; empty: the user's cache"),
     "report": Option(_text, "", "write the session's report to this JSON file"),
-    "compile_guard": Option(_one_of("auto", "on", "off"), "auto", "compile unknown programs in a child process (engine only)"),
+    "compile_guard": Option(
+        _one_of("auto", "on", "off"), "auto", "compile unknown programs in a child process (engine only)"
+    ),
     "on_overflow": Option(_one_of("warn", "error", "ignore"), "warn", "finite inputs gave inf or NaN at a port"),
 }
 

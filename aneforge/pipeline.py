@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from . import backends, estimate, mil, passes
+from . import backends, engine_time, mil, passes
 from .backends import Executable
 from .ir import Program
 from .options import Options
@@ -99,7 +99,7 @@ def finish(lowered: Lowered, options: Options, target: Target) -> Compiled:
     end = time.perf_counter()
     seconds = {**lowered.seconds, "write": middle - start, "compile": end - middle}
     n_ops = sum(not op.is_leaf for op in program.ops)
-    return Compiled(executable, n_ops, lowered.fired, seconds, estimate.microseconds(program, target))
+    return Compiled(executable, n_ops, lowered.fired, seconds, engine_time.microseconds(program, target))
 
 
 def _without_idle_inputs(program: Program) -> Program:

@@ -35,7 +35,12 @@ class Worker:
         command = [sys.executable, "-m", "benchmarks.worker", str(path), provider, str(threads), json.dumps(options)]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=Path(__file__).parent.parent
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+            cwd=Path(__file__).parent.parent,
         )
         self.facts = self.read()
 
@@ -98,17 +103,27 @@ def measure(name: str, threads: int, rounds: int, seconds: float, options: dict[
     }
 
 
+COLUMNS = (
+    ("model", lambda r: r["model"]),
+    ("threads", lambda r: r["threads"]),
+    ("backend", lambda r: r["backend"]),
+    ("nodes on it", lambda r: f"{r['nodes_on_provider']} of {r['nodes']}"),
+    ("regions", lambda r: r["regions"]),
+    ("latency ms", lambda r: f"{r['latency_ms']:.3f}"),
+    ("CPU ms", lambda r: f"{r['cpu_latency_ms']:.3f}"),
+    ("ratio (range)", lambda r: "**{:.2f}** ({:.2f}–{:.2f})".format(r["latency_ratio"], *r["latency_ratio_range"])),
+    ("creation ms (CPU)", lambda r: f"{r['creation_ms']:.0f} ({r['cpu_creation_ms']:.0f})"),
+    ("peak MB (CPU)", lambda r: f"{r['peak_mb']:.0f} ({r['cpu_peak_mb']:.0f})"),
+    ("cosine", lambda r: f"{r['cosine']:.6f}"),
+)
+
+
 def table(rows: list[dict[str, Any]]) -> str:
-    head = "| model | threads | backend | nodes on it | regions | latency ms | CPU ms | ratio (range) | creation ms (CPU) | peak MB (CPU) | cosine |"
-    lines = [head, "|" + " --- |" * head.count(" | ") + " --- |"]
-    for r in rows:
-        low, high = r["latency_ratio_range"]
-        lines.append(
-            f"| {r['model']} | {r['threads']} | {r['backend']} | {r['nodes_on_provider']} of {r['nodes']} | {r['regions']} | {r['latency_ms']:.3f} |"
-            f" {r['cpu_latency_ms']:.3f} | **{r['latency_ratio']:.2f}** ({low:.2f}–{high:.2f}) | {r['creation_ms']:.0f} ({r['cpu_creation_ms']:.0f}) |"
-            f" {r['peak_mb']:.0f} ({r['cpu_peak_mb']:.0f}) | {r['cosine']:.6f} |"
-        )
-    return "\n".join(lines)
+    def line(cells: list[str]) -> str:
+        return "| " + " | ".join(cells) + " |"
+
+    head = [line([name for name, _ in COLUMNS]), line(["---"] * len(COLUMNS))]
+    return "\n".join(head + [line([str(cell(row)) for _, cell in COLUMNS]) for row in rows])
 
 
 def machine() -> dict[str, str]:
@@ -119,7 +134,14 @@ def machine() -> dict[str, str]:
     model = ""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        model = next((line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")), "")
+        model = next(
+            (
+                line.split(":", 1)[1].strip()
+                for line in cpuinfo.read_text().splitlines()
+                if line.startswith("model name")
+            ),
+            "",
+        )
     return {
         "system": f"{platform.system()} {platform.machine()}",
         "cpu": f"{model or platform.processor()} × {os.cpu_count()}",
@@ -130,7 +152,9 @@ def machine() -> dict[str, str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__.splitlines()[0] if __doc__ else None
+    )
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: under a minute")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], metavar="N")
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))

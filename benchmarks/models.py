@@ -31,7 +31,9 @@ class Net:
 
     def conv(self, x: str, cin: int, cout: int, kernel: int, stride: int = 1, groups: int = 1) -> str:
         fan_in = cin // groups * kernel * kernel
-        weight = (self.rng.standard_normal((cout, cin // groups, kernel, kernel)) * np.sqrt(2 / fan_in)).astype(np.float32)
+        weight = (self.rng.standard_normal((cout, cin // groups, kernel, kernel)) * np.sqrt(2 / fan_in)).astype(
+            np.float32
+        )
         bias = (self.rng.standard_normal(cout) * 0.1).astype(np.float32)
         return self.node(
             "Conv", [x, self.constant(weight), self.constant(bias)], kernel_shape=[kernel] * 2, strides=[stride] * 2,
@@ -42,7 +44,9 @@ class Net:
         x = self.node("Flatten", [self.node("GlobalAveragePool", [x])], axis=1)
         weight = (self.rng.standard_normal((classes, channels)) / np.sqrt(channels)).astype(np.float32)
         bias = np.zeros(classes, np.float32)
-        gemm = helper.make_node("Gemm", [x, self.constant(weight), self.constant(bias)], ["logits"], name="fc", transB=1)
+        gemm = helper.make_node(
+            "Gemm", [x, self.constant(weight), self.constant(bias)], ["logits"], name="fc", transB=1
+        )
         self.nodes.append(gemm)
 
     def model(self, shape: tuple[int, ...], classes: int) -> onnx.ModelProto:
@@ -53,7 +57,9 @@ class Net:
             [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [shape[0], classes])],
             self.constants,
         )
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="benchmarks")
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="benchmarks"
+        )
 
 
 def resnet18() -> onnx.ModelProto:
@@ -106,7 +112,9 @@ def one_relu() -> onnx.ModelProto:
         [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 64])],
         [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, 64])],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="benchmarks")
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="benchmarks"
+    )
 
 
 def demo_model() -> onnx.ModelProto:

@@ -38,7 +38,9 @@ def main() -> None:
     session = ort.InferenceSession(data, settings, providers=[(provider, options)], enable_fallback=False)
     created = time.perf_counter() - start
     feeds = {
-        i.name: np.random.default_rng(0).standard_normal([d if isinstance(d, int) else 1 for d in i.shape]).astype(np.float32)
+        i.name: np.random.default_rng(0)
+        .standard_normal([d if isinstance(d, int) else 1 for d in i.shape])
+        .astype(np.float32)
         for i in session.get_inputs()
     }
     placed = [(a.ep_name, len(a.get_nodes())) for a in session.get_provider_graph_assignment_info()]

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from aneforge.partitioner import Node, Region, partition, split
 
 from aneforge import passes, pipeline
 from aneforge.errors import CompileError, Reason
 from aneforge.ir import Tensor
 from aneforge.onnx.importer import Imported
 from aneforge.options import Options
+from aneforge.partitioner import Node, Region, partition, split
 from aneforge.pipeline import Compiled, Lowered
 from aneforge.targets import Target
 

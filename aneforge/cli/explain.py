@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from . import arguments
+from . import arguments, tables
 from .errors import MODEL, OK
 
 
@@ -46,23 +46,19 @@ def _refusal(given: argparse.Namespace) -> str | None:
 
 
 def _show(report: Any) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from ..provider.render import summary
 
-    out = Console(highlight=False, soft_wrap=False)
-    nodes = Table("graph", "#", "op", "name", "where", "region", "reason", box=None, pad_edge=False)
-    for n in report.nodes:
-        nodes.add_row(n.graph or "main", str(n.index), n.op, n.name, n.where, n.region or "", n.reason or "")
-    out.print(nodes, markup=False)
-    regions = Table("region", "where", "nodes", "MIL ops", "MACs", "engine, estimated", box=None, pad_edge=False)
-    for r in report.regions:
-        estimate = f"{r.engine_estimate_us / 1e3:.2f} ms"
-        regions.add_row(r.name, r.where, str(r.nodes), str(r.mil_ops), f"{r.macs:,}", estimate)
+    nodes = [
+        [n.graph or "main", str(n.index), n.op, n.name, n.where, n.region or "", n.reason or ""] for n in report.nodes
+    ]
+    tables.show(["graph", "#", "op", "name", "where", "region", "reason"], nodes)
     if report.regions:
-        out.print()
-        out.print(regions, markup=False)
-    out.print(f"\n{summary(report)}", markup=False, soft_wrap=True)
+        regions = [
+            [r.name, r.where, str(r.nodes), str(r.mil_ops), f"{r.macs:,}", f"{r.engine_estimate_us / 1e3:.2f} ms"]
+            for r in report.regions
+        ]
+        print()
+        tables.show(["region", "where", "nodes", "MIL ops", "MACs", "engine, estimated"], regions)
+    print(f"\n{summary(report)}")
     for warning in report.warnings:
-        out.print(warning, markup=False, soft_wrap=True)
+        print(warning)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from . import tables
 from .errors import OK
 
 SCHEMA_VERSION = 1
@@ -30,13 +31,7 @@ def main(given: argparse.Namespace) -> int:
     if given.json:
         print(json.dumps({"schema_version": SCHEMA_VERSION, "operators": rows}, indent=1))
         return OK
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("domain", "operator", "versions", "inputs known at import", box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*(", ".join(map(str, v)) if isinstance(v, list) else str(v) for v in row.values()))
-    out = Console(highlight=False)
-    out.print(table, markup=False)
-    out.print(f"\n{len(rows)} operators")
+    cells = [[", ".join(map(str, v)) if isinstance(v, list) else str(v) for v in row.values()] for row in rows]
+    tables.show(["domain", "operator", "versions", "inputs known at import"], cells)
+    print(f"\n{len(rows)} operators")
     return OK

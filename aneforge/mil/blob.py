@@ -79,10 +79,18 @@ class Blob:
         return whole.data
 
 
-def narrow(array: NDArray[Any], dtype: str) -> NDArray[Any]:
-    """`array` as `dtype`. Floats round to nearest even; finite ones beyond the range become its largest value."""
+def narrow(array: NDArray[Any], dtype: str, *, guards: bool = False) -> NDArray[Any]:
+    """`array` as `dtype`. Floats round to nearest even; finite ones beyond the range become its largest value.
+
+    With `guards`, none becomes 0: an epsilon of 1e-12 stays above it, as the least number that the type holds.
+    """
     out = np.empty(array.shape, NUMPY[dtype])
     _fill(out, array)
+    if guards and out.dtype.kind == "f":
+        lost = (out == 0) & (array != 0)
+        if lost.any():
+            least = np.finfo(out.dtype).smallest_subnormal
+            np.copyto(out, np.where(array > 0, least, -least), where=lost)
     return out
 
 

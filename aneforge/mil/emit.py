@@ -79,6 +79,8 @@ class _Emitter:
         self.parameters: dict[tuple[Any, ...], str] = {}
         self.constants = 0
         self.results = 0
+        # What is added, or is a least value, may guard a root, a logarithm or a division below it.
+        self.guards = {s for op in program.ops if op.kind in ("add", "maximum") for s in op.sources if s.is_const}
         self.blob = Blob(
             (op.outputs[0], self.stored(op.types[0].dtype), op.params["value"])
             for op in program.ops
@@ -141,7 +143,7 @@ class _Emitter:
         if _in_blob(op):
             value = Literal(kind, None, self.blob.offset(tensor))
         else:
-            value = Literal(kind, narrow(array, kind.dtype))
+            value = Literal(kind, narrow(array, kind.dtype, guards=tensor in self.guards))
         self.names[tensor] = self.variable(value)
 
     def variable(self, value: Literal) -> str:
@@ -194,7 +196,7 @@ class _Emitter:
             dtype = self.float_type
         else:
             raise InternalError(f"{kind}: no way to spell {name} = {value!r}")
-        return Literal(Type(dtype, array.shape), narrow(array, dtype))
+        return Literal(Type(dtype, array.shape), narrow(array, dtype, guards=name == "epsilon"))
 
 
 def _in_blob(op: Op) -> bool:

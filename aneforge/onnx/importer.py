@@ -6,6 +6,7 @@ cutting the graph into regions, and strict mode can list everything that stands 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -22,12 +23,15 @@ from .cost import multiply_adds
 from .folds import Unfoldable
 from .node import FLOATS, MAX_RANK, Node
 from .registry import Handler, call, find
+from .shapes import Malformed
 from .tensors import Array
 from .view import GraphView, NodeView, ValueView
 
 Status = Literal["engine", "free", "cpu"]
 Value = Tensor | Array | None
 Shape = tuple[int, ...]
+MOST = 1 << 31
+"""Elements of one tensor: beyond it nothing runs, and what an import computes for it may not fit the memory here."""
 Check = Callable[[Sequence[Tensor], Collection[Tensor], Target], Reason | None]
 
 
@@ -274,6 +278,10 @@ class Scope:
                 status = "free"
         except Refused as e:
             status, reason = "cpu", e.reason
+        except Malformed as e:
+            status, reason = "cpu", Reason("attribute form", str(e))
+        except MemoryError:
+            status, reason = "cpu", Reason("limit", "it is too large to be computed at import")
         except Exception as e:
             status = "cpu"
             if self._invalid(view):
@@ -434,6 +442,8 @@ def _no_port(name: str, dtype: np.dtype[Any] | None, shape: Shape | None, view: 
         return Reason("rank", f"{name!r} has rank {len(shape)}; the engine has 1 to {MAX_RANK}")
     if 0 in shape:
         return Reason("limit", f"{name!r} of shape {list(shape)} is empty; the engine has no empty tensors")
+    if math.prod(shape) > MOST:
+        return Reason("limit", f"{name!r} of shape {list(shape)} is larger than any engine's memory")
     return None
 
 
@@ -449,6 +459,8 @@ def _fits(value: Tensor, name: str) -> None:
         raise Refused("rank", f"{name!r} has rank {value.rank}; the engine has 1 to {MAX_RANK}")
     if 0 in value.shape:
         raise Refused("limit", f"{name!r} of shape {list(value.shape)} is empty; the engine has no empty tensors")
+    if value.type.size > MOST:
+        raise Refused("limit", f"{name!r} of shape {list(value.shape)} is larger than any engine's memory")
 
 
 def _static(shape: Iterable[int | str | None] | None) -> Shape | None:

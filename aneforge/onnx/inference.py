@@ -129,7 +129,7 @@ def newest_opset() -> int:
 def _schema(op: str, version: int, domain: str) -> Any:
     try:
         return onnx.defs.get_schema(op, version, domain)
-    except onnx.defs.SchemaError:
+    except (onnx.defs.SchemaError, TypeError):  # TypeError: a version that is no C int, a name that is no text
         return None
 
 

@@ -171,6 +171,9 @@ def attributes_of(handler: Handler, node: Node) -> dict[str, Any]:
     unknown = [name for name in given if name not in handler.attributes and name not in handler.ignores]
     if unknown:
         raise Refused("attribute form", f"the attribute {unknown[0]!r} has no engine form")
+    raw = [name for name, value in given.items() if isinstance(value, bytes)]
+    if raw:
+        raise Refused("attribute form", f"the attribute {raw[0]!r} is no text")
     missing = [n for n, default in handler.attributes.items() if default is inspect.Parameter.empty and n not in given]
     if missing:
         raise Refused("attribute form", f"the attribute {missing[0]!r} is missing")

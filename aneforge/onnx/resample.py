@@ -1,28 +1,20 @@
 """Where Resize reads: one matrix [out, in] for each axis, from the operator's text.
 
-Coordinates are computed in float32 in the order of ONNX Runtime's CPU provider, because the nearest modes decide ties
-on the last bit: a scale taken from sizes is a rounded number, and so is every coordinate made with it.
+A scale made from sizes is a rounded number, and so is every coordinate made with it; the nearest modes decide ties on
+the last bit. Coordinates are computed in float32, as ONNX Runtime does, and in float64: where the two decide
+differently, the node is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..errors import Refused
 from .tensors import Array
-
-COORDINATES = (
-    "half_pixel",
-    "half_pixel_symmetric",
-    "pytorch_half_pixel",
-    "align_corners",
-    "asymmetric",
-    "tf_half_pixel_for_nn",
-)
-NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
 
 
 @dataclass(frozen=True)
@@ -32,6 +24,11 @@ class Axis:
     extent: int
     out: int
     scale: float  # as float32
+    exact: float | None = None  # what it is a rounding of, when it comes from sizes
+
+    @property
+    def ratio(self) -> float:
+        return self.scale if self.exact is None else self.exact
 
     @property
     def same(self) -> bool:
@@ -49,43 +46,48 @@ def sizes_by_policy(extents: Sequence[int], sizes: Sequence[int], policy: str) -
     return [int(np.floor(scale * np.float32(d) + np.float32(0.5))) for d in extents], [float(scale)] * len(extents)
 
 
-def coordinates(axis: Axis, mode: str) -> Array:
-    """The place in the input that each output element stands for."""
-    o, scale = np.arange(axis.out, dtype=np.float32), np.float32(axis.scale)
-    half = np.float32(0.5)
+def coordinates(axis: Axis, mode: str, kind: type[np.floating[Any]] = np.float32) -> Array:
+    """The place in the input that each output element stands for, computed in `kind`."""
+    o, scale, half = np.arange(axis.out, dtype=kind), kind(axis.scale if kind is np.float32 else axis.ratio), kind(0.5)
+    at: Array
     match mode:
         case "asymmetric":
-            return o / scale
+            at = o / scale
         case "half_pixel":
-            return (o + half) / scale - half
+            at = (o + half) / scale - half
         case "pytorch_half_pixel":
-            return (o + half) / scale - half if axis.out > 1 else np.zeros(1, np.float32)
+            at = (o + half) / scale - half if axis.out > 1 else np.zeros(1, kind)
         case "tf_half_pixel_for_nn":
-            return (o + half) / scale
+            at = (o + half) / scale
         case "align_corners":
-            if axis.out == 1:
-                return np.zeros(1, np.float32)
-            return o * np.float32(axis.extent - 1) / np.float32(axis.out - 1)
+            at = o * kind(axis.extent - 1) / kind(axis.out - 1) if axis.out > 1 else np.zeros(1, kind)
         case "half_pixel_symmetric":
-            width = scale * np.float32(axis.extent)
-            offset = np.float32(axis.extent) / 2 * (1 - np.float32(axis.out) / width)
-            return offset + (o + half) / scale - half
+            width = scale * kind(axis.extent)
+            offset = kind(axis.extent) / 2 * (1 - kind(axis.out) / width)
+            at = offset + (o + half) / scale - half
         case _:
             raise Refused("attribute form", f"coordinate_transformation_mode {mode!r}")
+    return at
 
 
 def nearest_index(axis: Axis, mode: str, rounding: str) -> Array:
     """The input element that each output element is."""
-    at = coordinates(axis, mode)
+    index = _rounded(axis, coordinates(axis, mode).astype(np.float64), rounding)  # adding a half must not round
+    if (index != _rounded(axis, coordinates(axis, mode, np.float64), rounding)).any():
+        raise Refused("attribute form", "a nearest element that the last bit of the scale decides")
+    return index
+
+
+def _rounded(axis: Axis, at: Array, rounding: str) -> Array:
     match rounding:
         case "floor":
             index = np.floor(at)
         case "ceil":
             index = np.ceil(at)
         case "round_prefer_floor":
-            index = np.ceil(at - np.float32(0.5))
+            index = np.ceil(at - 0.5)
         case "round_prefer_ceil":
-            index = np.floor(at + np.float32(0.5))
+            index = np.floor(at + 0.5)
         case (
             "simple"
         ):  # before opset 11 the text says nothing; runtimes agree where nothing is rounded, and on enlarging

@@ -110,18 +110,11 @@ def from_model(
         OptionError: dims or input_shapes name something that the model does not have, or contradict it.
     """
     proto, what, folder = _read(model)
-    _versions(proto, what)
-    tensors = {t.name: to_array(t, External(folder)) for t in proto.graph.initializer}
-    bare = inference.skeleton(proto, tensors, External(folder))
-    inference.check(bare, what)
-    if proto.functions:
-        bare = inference.inline(bare, what)
-    fed = [i for i in proto.graph.input if i.name not in tensors]
-    binding = Binding.of(fed, dims or {}, input_shapes or {})
-    inferred = inference.infer(bare, binding)
-    reader = _Reader(External(folder), {d.domain: d.version for d in bare.opset_import}, binding)
-    graph = bare.graph
-    return reader.graph(graph, tensors, [i.name for i in fed], [*proto.graph.value_info, *inferred], proto.ir_version)
+    try:
+        return _whole(proto, what, folder, dims or {}, input_shapes or {})
+    except (AttributeError, TypeError, UnicodeError, OverflowError, KeyError, IndexError) as e:
+        # Protobuf lets through what no writer makes: names that are no text, types without a type.
+        raise ModelError(f"{what} is damaged: {type(e).__name__}: {e}") from e
 
 
 def from_bytes(serialized: bytes, dims: Mapping[str, int] | None = None) -> GraphView:
@@ -133,12 +126,19 @@ def from_bytes(serialized: bytes, dims: Mapping[str, int] | None = None) -> Grap
         ModelError: the bytes are no ModelProto.
     """
     proto = _parse(serialized, "the graph handed over")
+    try:
+        return _part(proto, dims or {})
+    except (AttributeError, TypeError, UnicodeError, OverflowError, KeyError, IndexError) as e:
+        raise ModelError(f"the graph handed over cannot be read: {type(e).__name__}: {e}") from e
+
+
+def _part(proto: onnx.ModelProto, dims: Mapping[str, int]) -> GraphView:
     tensors = {t.name: to_array(t, External(memory=True)) for t in proto.graph.initializer}
     if proto.ir_version >= 4:
         for name in [i.name for i in proto.graph.input]:
             tensors.pop(name, None)
     fed = [i for i in proto.graph.input if i.name not in tensors]
-    binding = Binding.of(fed, dims or {}, {}, strict=False)
+    binding = Binding.of(fed, dims, {}, strict=False)
     infos = list(proto.graph.value_info)
     if binding.symbols or not all(_static(v) for v in [*infos, *proto.graph.output]):
         infos = [*infos, *inference.infer(inference.skeleton(proto, tensors, External(memory=True)), binding)]
@@ -188,6 +188,27 @@ def _versions(proto: onnx.ModelProto, what: str) -> None:
             raise ModelError(
                 f"{what} has opset {opset.version}, which is too new: onnx {onnx.__version__} knows up to {newest}"
             )
+
+
+def _whole(
+    proto: onnx.ModelProto,
+    what: str,
+    folder: str | None,
+    dims: Mapping[str, int],
+    input_shapes: Mapping[str, tuple[int, ...]],
+) -> GraphView:
+    _versions(proto, what)
+    tensors = {t.name: to_array(t, External(folder)) for t in proto.graph.initializer}
+    bare = inference.skeleton(proto, tensors, External(folder))
+    inference.check(bare, what)
+    if proto.functions:
+        bare = inference.inline(bare, what)
+    fed = [i for i in proto.graph.input if i.name not in tensors]
+    binding = Binding.of(fed, dims, input_shapes)
+    inferred = inference.infer(bare, binding)
+    reader = _Reader(External(folder), {d.domain: d.version for d in bare.opset_import}, binding)
+    graph = bare.graph
+    return reader.graph(graph, tensors, [i.name for i in fed], [*proto.graph.value_info, *inferred], proto.ir_version)
 
 
 # ---------------------------------------------------------------- proto -> view

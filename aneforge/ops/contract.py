@@ -62,6 +62,7 @@ def contract_axis(x: Tensor, axis: int, matrix: NDArray[Any]) -> Tensor:
 
 
 def reshape_if(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """reshape, or x itself where it has that shape."""
     return x if x.shape == shape else s.reshape(x, shape)
 
 

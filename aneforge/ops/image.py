@@ -63,11 +63,19 @@ def upsample_nearest_neighbor(x: Tensor, scale_factor_height: float = 1, scale_f
 
 @declare
 def upsample_bilinear(
-    x: Tensor, scale_factor_height: float = 1, scale_factor_width: float = 1, align_corners: bool = True
+    x: Tensor,
+    scale_factor_height: float = 1,
+    scale_factor_width: float = 1,
+    align_corners: bool = True,
+    half_pixel_centers: bool | None = None,
 ) -> Tensor:
     """Linear, out = floor(in * scale); align_corners as STRICT_ALIGN_CORNERS, else as UNALIGN_CORNERS."""
     h, w, result = _scaled("upsample_bilinear", x, scale_factor_height, scale_factor_width)
     params = {"scale_factor_height": h, "scale_factor_width": w, "align_corners": bool(align_corners)}
+    if half_pixel_centers is not None and half_pixel_centers == bool(align_corners):
+        raise ValueError(
+            "upsample_bilinear: half_pixel_centers is the opposite of align_corners; other pairs have no meaning here"
+        )
     return make("upsample_bilinear", {"x": x}, params, result)
 
 

@@ -17,6 +17,7 @@ from .base import axis_of, whole
 from .contract import MATRIX_LIMIT, reshape_if, select_axis
 from .masks import as_bool, as_mask, broadcast_to, filled
 
+MOST_RUNS = 64
 MANY_RUNS = 8
 """A selection of up to so many consecutive pieces is slices and a concat; a longer one is a product."""
 
@@ -159,12 +160,16 @@ def _take(x: Tensor, at: int, flat: NDArray[np.int64]) -> Tensor:
         )
     runs = _runs(flat)
     last = math.prod(x.shape[at + 1 :]) == 1
-    if last and max(x.shape[at], len(flat)) > MATRIX_LIMIT and x.rank > 1:
-        return move_axis(_take(move_axis(x, at, 0), 0, flat), 0, at)
-    if len(runs) <= MANY_RUNS and not last:
+    huge = max(x.shape[at], len(flat)) > MATRIX_LIMIT
+    if not last and (len(runs) <= MANY_RUNS or (huge and len(runs) <= MOST_RUNS)):
         return s.concat([_run(x, at, *run) for run in runs], at)
-    if max(x.shape[at], len(flat)) > MATRIX_LIMIT and len(runs) <= 64 and not last:
-        return s.concat([_run(x, at, *run) for run in runs], at)
+    if huge and len(runs) <= MOST_RUNS:  # too long for a matrix: as the rows of [n, the rest], where slices are safe
+        n, rest = x.shape[at], math.prod(x.shape[:at])
+        rows = s.reshape(x, (rest, n))
+        rows = s.reshape(x, (n, 1)) if rest == 1 else s.transpose(rows, (1, 0))
+        taken = s.concat([_run(rows, 0, *run) for run in runs], 0)
+        back = taken if rest == 1 else s.transpose(taken, (1, 0))
+        return s.reshape(back, (*x.shape[:at], len(flat), *x.shape[at + 1 :]))
     return select_axis(x, at, flat)
 
 

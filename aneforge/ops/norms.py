@@ -15,6 +15,7 @@ import numpy as np
 
 from ..ir import Tensor, const
 from . import elementwise as e
+from . import reduce as r
 from . import shape as s
 from .base import Operand, axes_of, axis_of, number
 from .contract import contract_axis, reshape_if
@@ -135,20 +136,35 @@ def l1_normalize(x: Tensor, axis: int | Sequence[int] = -1) -> Tensor:
 def response_norm(x: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Tensor:
     """x / (bias + alpha / size * sum of squares over `size` neighbouring channels) ** beta (ONNX LRN, even sizes too).
 
-    Squares of x * sqrt(alpha / size) do not overflow; the window is a banded matrix along the channels.
+    The window is a banded matrix along the channels; x is scaled before it is squared.
     """
     if x.rank < 3 or size < 1:
         raise ValueError(f"response_norm: x has rank 3 and more, not {x.shape}; size is 1 and more, not {size}")
     channels = x.shape[1]
     offset = np.arange(channels)[None, :] - np.arange(channels)[:, None]
     band = ((offset >= -((size - 1) // 2)) & (offset <= size // 2)).astype(np.float32)
-    small = e.mul(x, math.sqrt(alpha / size))
-    total = e.add(contract_axis(e.mul(small, small), 1, band), bias)
-    if beta == 0.75:
-        return e.mul(x, e.rsqrt(e.mul(total, e.sqrt(total)), 0.0))
-    if beta == 0.5:
-        return e.mul(x, e.rsqrt(total, 0.0))
-    return e.mul(x, e.pow(total, -beta))
+    share = alpha / size
+    if share <= 1e-4:  # as models have it: |x| may be up to 25,000
+        small = e.mul(x, math.sqrt(share))
+        total = e.add(contract_axis(e.mul(small, small), 1, band), bias)
+        return e.mul(x, _negative_power(total, beta))
+    # With t = x * root / m, the sum is m² (bias / m² + sum t²); m is no greater than it must be for sums below 16384,
+    # since bias / m² loses digits with it.
+    root, most = math.sqrt(share), math.sqrt(16384.0 / size)
+    peak = e.maximum(e.mul(r.reduce_max(e.abs(x), (1,), True), root / most), 1.0)
+    inverse = e.inverse(peak, 0.0)
+    t = e.mul(e.mul(x, inverse), root)
+    total = e.add(contract_axis(e.mul(t, t), 1, band), e.mul(e.mul(inverse, inverse), bias))
+    gain = e.pow(inverse, 2.0 * beta) if beta != 0.5 else inverse
+    return e.mul(e.mul(x, gain), _negative_power(total, beta))
+
+
+def _negative_power(x: Tensor, beta: float) -> Tensor:
+    """x ** -beta for a positive x."""
+    if beta not in (0.5, 0.75):
+        return e.pow(x, -beta)
+    root = e.rsqrt(x, 0.0)
+    return root if beta == 0.5 else e.mul(root, e.sqrt(root))
 
 
 def hardmax(x: Tensor, axis: int = -1) -> Tensor:

@@ -93,13 +93,14 @@ def topk(
     if not 1 <= count <= x.shape[along]:
         raise ValueError(f"topk: k {count} is outside 1 … {x.shape[along]}")
     shape = tuple([count if i == along else d for i, d in enumerate(x.shape)])
-    params = {
+    params: dict[str, int | str] = {
         "k": count,
         "axis": along,
         "ascending": bool(ascending),
         "sort": bool(sort),
         "return_indices": bool(return_indices),
-        "output_indices_dtype": output_indices_dtype,
     }
+    if return_indices:
+        params["output_indices_dtype"] = output_indices_dtype
     types = (Type(x.dtype, shape), Type(output_indices_dtype, shape))
     return Op("topk", {"x": x}, params, types if return_indices else types[:1]).outputs

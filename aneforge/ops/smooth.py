@@ -157,7 +157,7 @@ _SINE = (-0.16665889, 0.00831595, -0.00018608)  # low first, of sin(r) / r - 1 i
 
 
 def sine(x: Tensor) -> Tensor:
-    """sin by range reduction to ±pi/2 and a polynomial: k = floor(x / pi + 1/2), r = x - k pi in two pieces, ±r P(r²).
+    """sin by range reduction to ±pi/2 and a polynomial: k = floor(x / pi + 1/2), r = x - k pi, ±r P(r²).
 
     For engines without sin (A13, A14, Q47). Absolute error below 1.1e-3 for |x| <= 30, 0.03 at 100.
     """

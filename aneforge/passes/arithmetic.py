@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import ops
 from ..ir import Op, Replacement, Tensor, Uses, const, rule
-from .match import FP16_LEAST, ROUNDING, constant, in_range, made_by, scalar, split_constant
+from .match import ROUNDING, constant, in_range, made_by, scalar, split_constant
 
 BINARY = "add sub mul real_div maximum minimum"
 
@@ -77,30 +77,6 @@ def divide_by_power(op: Op, uses: Uses) -> Replacement:
 
 
 @rule(
-    "vanishing-constant",
-    "add maximum",
-    "an epsilon that fp16 would round to 0 stays the least number above it",
-    required=True,
-)
-def vanishing_constant(op: Op, uses: Uses) -> Replacement:
-    """x + 1e-12 and max(x, 1e-12) guard a division or a root; 0 would not."""
-    pair = split_constant(op)
-    value = None if pair is None else scalar(pair[1])
-    if pair is None or value is None or not 0.0 < abs(value) <= FP16_LEAST / 2:
-        return None
-    least = np.full(pair[1].shape, np.copysign(FP16_LEAST, value))
-    return ops.add(pair[0], least) if op.kind == "add" else ops.maximum(pair[0], least)
-
-
-@rule("vanishing-epsilon", "log rsqrt inverse", "as vanishing-constant, for the operation's own epsilon", required=True)
-def vanishing_epsilon(op: Op, uses: Uses) -> Replacement:
-    epsilon = op.params["epsilon"]
-    if not 0.0 < epsilon <= FP16_LEAST / 2:
-        return None
-    return getattr(ops, op.kind)(op.operand("x"), FP16_LEAST)  # type: ignore[no-any-return]
-
-
-@rule(
     "constant-layout",
     "reshape transpose expand_dims squeeze flatten2d slice_by_size reverse",
     "a constant is laid out once",
@@ -122,8 +98,6 @@ def constant_layout(op: Op, uses: Uses) -> Replacement:
 
 
 RULES = (
-    vanishing_constant,
-    vanishing_epsilon,
     constant_layout,
     neutral,
     constant_chain,

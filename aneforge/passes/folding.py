@@ -33,8 +33,8 @@ def _holds(weight: NDArray[Any], axis: int) -> bool:
 
 
 def _with_weight(op: Op, weight: NDArray[Any], x: Tensor | None = None) -> Tensor:
-    """The same operation with another weight (and another operand)."""
-    inputs: dict[str, Any] = {**op.inputs, "weight" if op.kind != "matmul" else "y": weight}
+    """The same operation with another weight (and another operand). What was computed in float64 is kept in float32."""
+    inputs: dict[str, Any] = {**op.inputs, "weight" if op.kind != "matmul" else "y": weight.astype(np.float32)}
     if x is not None:
         inputs["x"] = x
     return getattr(ops, op.kind)(**inputs, **op.params)  # type: ignore[no-any-return]
@@ -97,12 +97,12 @@ def scale_before_conv(op: Op, uses: Uses) -> Replacement:
     x = op.operand("x")
     below = made_by(x, "mul")
     pair = None if below is None else split_constant(below)
-    weight = constant(op.operand("weight"))
-    if pair is None or weight is None or uses(x) != 1 or pair[0].type != x.type:
+    if pair is None or uses(x) != 1 or pair[0].type != x.type:
         return None
     factor = constant(pair[1])
     along = None if factor is None else per_channel(factor, x.rank, x.shape[1])
-    if along is None:
+    weight = None if along is None else constant(op.operand("weight"))
+    if along is None or weight is None:
         return None
     scaled = weight * _by_input(along, weight.shape, op.params["groups"])
     return _with_weight(op, scaled, pair[0]) if _holds(scaled, 0) else None
@@ -118,18 +118,18 @@ def shift_before_conv(op: Op, uses: Uses) -> Replacement:
     x = op.operand("x")
     below = made_by(x, "add")
     pair = None if below is None else split_constant(below)
-    weight = constant(op.operand("weight"))
     padded = op.params["pad_type"].startswith("same") or (op.params["pad_type"] == "custom" and any(op.params["pad"]))
-    if pair is None or weight is None or padded or uses(x) != 1 or pair[0].type != x.type or "bias" in op.inputs:
+    if pair is None or padded or uses(x) != 1 or pair[0].type != x.type or "bias" in op.inputs:
         return None
     shift = constant(pair[1])
     along = None if shift is None else per_channel(shift, x.rank, x.shape[1])
-    if along is None:
+    weight = None if along is None else constant(op.operand("weight"))
+    if along is None or weight is None:
         return None
     bias = (weight * _by_input(along, weight.shape, op.params["groups"])).sum(axis=tuple(range(1, weight.ndim)))
     if np.abs(bias).max(initial=0.0) > FP16_MAX:
         return None
-    return ops.add_bias(_with_weight(op, op.operand("weight").value, pair[0]), bias)
+    return ops.add_bias(ops.conv(**{**op.inputs, "x": pair[0]}, **op.params), bias)  # type: ignore[arg-type]
 
 
 def _by_input(values: NDArray[Any], shape: tuple[int, ...], groups: int) -> NDArray[Any]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import ops
 from ..ir import Op, Replacement, Tensor, Type, Uses, const, rule
-from .match import FP16_LEAST, ROUNDING, scalar
+from .match import FP16_LEAST, ROUNDING, VIEWS, scalar, split_constant
 
 
 @rule("square", "square", "the opcode fails to compile before some nonlinearities", required=True, quirks="Q30")
@@ -239,7 +239,7 @@ def identity(op: Op, uses: Uses) -> Replacement:
 @rule(
     "separate-bias",
     "conv conv_transpose linear",
-    "the known form adds the bias as [1, C, 1, 1] afterwards",
+    "the form known to compile adds the bias as [1, C, 1, 1] afterwards",
     required=True,
 )
 def separate_bias(op: Op, uses: Uses) -> Replacement:
@@ -249,6 +249,42 @@ def separate_bias(op: Op, uses: Uses) -> Replacement:
     rest = {name: given for name, given in op.inputs.items() if name != "bias"}
     plain = getattr(ops, op.kind)(**rest, **op.params)
     return ops.add(plain, bias) if op.kind == "linear" else ops.add_bias(plain, bias)
+
+
+@rule(
+    "channel-affine",
+    VIEWS,
+    "a scale or shift of 1024 and more channels between two changes of shape does not compile, or computes wrongly",
+    required=True,
+    quirks="Q31",
+)
+def channel_affine(op: Op, uses: Uses) -> Replacement:
+    """reshape -> mul or add [1, D, 1, 1] … -> reshape: the constants are applied along a last axis of D instead."""
+    chain: list[tuple[str, Tensor]] = []
+    x = op.operand("x")
+    while x.rank == 4 and x.op.kind in ("mul", "add"):
+        pair = split_constant(x.op)
+        if (
+            pair is None
+            or pair[0].type != x.type
+            or pair[1].shape != (1, x.shape[1], 1, 1)
+            or scalar(pair[1]) is not None
+        ):
+            return None
+        chain.append((x.op.kind, pair[1]))
+        x = pair[0]
+    if not chain or x.op.kind not in VIEWS or x.shape[1] < _WIDE_AFFINE:
+        return None
+    n, d, h, w = x.shape
+    y = ops.reshape(x, (n, d)) if h * w == 1 else ops.transpose(ops.reshape(x, (n, d, h * w)), (0, 2, 1))
+    for kind, constant in reversed(chain):
+        y = getattr(ops, kind)(y, constant.value.reshape((1,) * (y.rank - 1) + (d,)))
+    if y.rank == 3:
+        y = ops.transpose(y, (0, 2, 1))
+    return ops.reshape(y, op.types[0].shape)
+
+
+_WIDE_AFFINE = 1024
 
 
 @rule(
@@ -308,6 +344,7 @@ RULES = (
     bool_layout,
     bool_constant,
     separate_bias,
+    channel_affine,
     tile,
     matmul_rank,
 )

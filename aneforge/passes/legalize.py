@@ -13,11 +13,12 @@ from functools import lru_cache
 
 from .. import ops
 from ..errors import AneforgeError, Reason
-from ..ir import Op, Origin, Program, RuleSet, Tensor, Uses, rewrite, topological
+from ..ir import Op, Origin, Program, RuleSet, Tensor, Uses, const, rewrite, topological
 from ..targets import Target
 from . import arithmetic, forms, kernels, layout, slices
 from .limits import refusal
 from .masks import mask_clamp
+from .match import ROUNDING
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,6 @@ def _rules(target: Target) -> RuleSet:
     return RuleSet(
         (
             mask_clamp,
-            arithmetic.vanishing_constant,
-            arithmetic.vanishing_epsilon,
             *forms.RULES,
             *kernels.RULES,
             *kernels.window_rules(target),
@@ -106,23 +105,25 @@ def _port(role: str, name: str, tensor: Tensor) -> Reason | None:
 
 
 def _ports(program: Program) -> Program:
-    """Gives every output an Op of its own: one that is an input, or the same as another output, crashes the compiler
-    (Q29).
-    """
-    taken: set[Tensor] = set()
-    outputs = []
-    changed = False
-    for name, tensor in program.outputs:
-        own = tensor
-        while own.dtype == "fp16" and not own.is_const and (own.op.kind == "input" or own in taken):
-            own = Op("mul", {"x": own, "y": _ONE}, {}, (own.type,), program.origins(own.op)).outputs[0]
-            changed = True
-        taken.add(own)
-        outputs.append((name, own))
-    return Program(program.inputs, outputs, program.origin_table) if changed else program
+    """Gives every output an Op of its own: one that is an input, or another output too, crashes the compiler (Q29)."""
+    while True:
+        last: dict[Tensor, Tensor] = {}
+        outputs = []
+        for name, tensor in program.outputs:
+            own = last.get(tensor, tensor)
+            if own.dtype == "fp16" and not own.is_const and (own.op.kind == "input" or tensor in last):
+                marks = program.origins(own.op) or frozenset({name})
+                own = Op("mul", {"x": own, "y": _one(own)}, {}, (own.type,), marks).outputs[0]
+            last[tensor] = own
+            outputs.append((name, own))
+        if all(own is tensor for (_, own), (_, tensor) in zip(outputs, program.outputs, strict=True)):
+            return program
+        program = Program(program.inputs, outputs, program.origin_table)  # equal products are one again: look once more
 
 
-_ONE = ops.operand("mul", "y", 1.0)
+def _one(x: Tensor) -> Tensor:
+    """A factor of 1, full where a scalar would be dropped (Q15)."""
+    return const(ops.filled(x.shape, 1.0) if x.op.kind in ROUNDING else 1.0)
 
 
 def check_node(outputs: Sequence[Tensor], inputs: Collection[Tensor], target: Target) -> Reason | None:

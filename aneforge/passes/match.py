@@ -25,7 +25,7 @@ def scalar(x: Tensor) -> float | None:
     if value.size == 0 or value.dtype.kind not in "fiu":
         return None
     first = value.flat[0]
-    if value.size > 1 and any(value.strides) and not (value == first).all():
+    if value.size > 1 and any(value.strides) and not ((value.flat[:16] == first).all() and (value == first).all()):
         return None
     return None if np.isnan(first) else float(first)
 

@@ -46,21 +46,25 @@ def _mean_step(y: Tensor) -> tuple[Tensor, tuple[int, ...]] | None:
     value, count = scalar(weight), weight.type.size
     if weight.shape[0] != 1 or value is None or abs(value * missing * count - 1.0) > 1e-6:
         return None
+    # A view keeps the order of elements, so what was summed is known by how many stand before it.
+    before = math.prod(op.operand("x").shape[:-1]) if op.kind == "matmul" else op.operand("x").shape[0]
     x = op.operand("x")
-    while x.shape != shape and x.op.kind in VIEWS:
-        if _axes(x.shape, shape, count) is not None:
-            break
+    axes = _axes(x.shape, shape, before, count)
+    while axes is None and x.op.kind in VIEWS:
         x = x.op.operand("x")
-    axes = _axes(x.shape, shape, count)
+        axes = _axes(x.shape, shape, before, count)
     return None if axes is None else (x, axes)
 
 
-def _axes(full: tuple[int, ...], kept: tuple[int, ...], count: int) -> tuple[int, ...] | None:
-    """The axes over which `full` was reduced to `kept`, if they hold `count` elements and stand together."""
+def _axes(full: tuple[int, ...], kept: tuple[int, ...], before: int, count: int) -> tuple[int, ...] | None:
+    """The neighbouring axes that `full` lost in `kept`, holding `count` elements behind `before` others, or None."""
     if len(full) != len(kept) or any(k not in (1, d) for d, k in zip(full, kept, strict=True)):
         return None
     axes = [i for i, (d, k) in enumerate(zip(full, kept, strict=True)) if d != k]
-    if math.prod(full[i] for i in axes) != count or not axes:
+    if not axes:
+        return None
+    first, last = axes[0], axes[-1]
+    if math.prod(full[first : last + 1]) != count or math.prod(full[:first]) != before:
         return None
     return tuple(axes)
 

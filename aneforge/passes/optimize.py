@@ -58,7 +58,9 @@ class HasOpt(Protocol):
 
 
 def optimize(program: Program, options: str | HasOpt = "routes") -> tuple[Program, list[Fired]]:
-    """Rewrites a program into one that computes the same, faster or safer. `options`: the table's `opt`, or what carries it.
+    """Rewrites a program into one that computes the same, faster or safer.
+
+    `options` is the option table's `opt`, or an object that carries it.
 
     Returns the program, and for each firing the rule and the origins of what it replaced.
     """

@@ -100,7 +100,7 @@ def target_rules(target: Target) -> tuple[Rule, ...]:
 
         rules.append(sine)
 
-    if target.supports("resize_bilinear") is not None:
+    if target.has_quirk("Q46"):
 
         @rule(
             "resize",

@@ -1,6 +1,7 @@
 // The passes, in order. Each is void(Graph&) and may assume what program.h says about the seam.
 #include "host/blocked.h"
 #include "host/program.h"
+#include "host/vectorized.h"
 
 namespace aneforge::host {
 namespace {
@@ -26,6 +27,7 @@ void run_passes(Graph& graph) {
   drop_unused(graph);
   if (graph.settings.plain) return;
   use_blocked_layout(graph);
+  use_vector_kernels(graph);
 }
 
 }  // namespace aneforge::host

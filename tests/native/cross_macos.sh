@@ -17,7 +17,7 @@ for file in $(find native/core native/mil native/host native/runtime native/ep -
   fi
   objects="$objects $object"
 done
-$cxx -dynamiclib -o "$out/libaneforge_ep.dylib" $objects
+$cxx -dynamiclib -Wl,-exported_symbols_list,native/ep/exports.txt -o "$out/libaneforge_ep.dylib" $objects
 "$python" - "$out/libaneforge_ep.dylib" <<'PY'
 import sys
 header = open(sys.argv[1], "rb").read(8)

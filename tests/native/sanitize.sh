@@ -10,5 +10,5 @@ trap 'rm -rf "$scratch"' EXIT
 ANEFORGE_SANITIZE=address,undefined CC=gcc CXX=g++ "$scratch/venv/bin/pip" install -q --no-build-isolation --no-deps --target "$scratch/site" .
 cp -r tests "$scratch/tests"
 cd "$scratch"
-LD_PRELOAD="$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
+LD_PRELOAD="$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so):$(g++ -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
   UBSAN_OPTIONS=halt_on_error=1 PYTHONPATH="$scratch/site" "$python" -m pytest -q -p no:cacheprovider tests/native tests/provider -m "not full"

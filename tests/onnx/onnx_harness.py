@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 from onnx import numpy_helper
+from oracle.mil_reference import evaluate
 
 from aneforge.errors import Refused, UnsupportedModelError
 from aneforge.mil import write
 from aneforge.onnx.importer import Imported, import_graph
 from aneforge.onnx.view import from_model
-from oracle.mil_reference import evaluate
 
 
 def imported(model, **fixed) -> Imported:

@@ -76,7 +76,7 @@ def test_blob_multiple_results_tuples_masks_uint8():
         tensor<fp16, [2, 2]> a, tensor<fp16, [2, 2]> b = split(axis = ax, num_splits = n, x = m)[name = string("ab")];
         tensor<bool, [2, 2]> g = greater(x = a, y = b)[name = string("g")];
         tensor<fp16, [2, 2]> s = select(a = a, b = b, cond = g)[name = string("s")];
-        tensor<fp16, [2, 4]> y = concat(axis = ax, interleave = no, values = (s, b))[name = string("y")];"""  # noqa: E501
+        tensor<fp16, [2, 4]> y = concat(axis = ax, interleave = no, values = (s, b))[name = string("y")];"""
     x = np.array([[1, 2, 3], [4, 5, 100]], np.uint8)
     out = evaluate(program(body, "tensor<uint8, [2, 3]> x"), blob((1, weights)), {"x": x})["y"]
     product = x.astype(float) @ weights.reshape(4, 3).T.astype(float)

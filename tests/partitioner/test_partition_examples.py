@@ -1,6 +1,7 @@
 """Graphs with a known right answer, as they come from real models."""
 
 import pytest
+
 from aneforge.partitioner import Node, partition, split
 
 

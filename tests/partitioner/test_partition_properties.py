@@ -5,9 +5,10 @@ import time
 from collections.abc import Iterable, Sequence
 
 import pytest
-from aneforge.partitioner import Node, Partition, partition, split
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from aneforge.partitioner import Node, Partition, partition, split
 
 
 @st.composite
@@ -103,7 +104,7 @@ def check(nodes: Sequence[Node], graph_outputs: Sequence[str], result: Partition
             assert len(places) > 1 or places == {-1}
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(graphs())
 def test_what_a_partition_promises(graph: tuple[list[Node], list[str]]) -> None:
     nodes, outputs = graph
@@ -118,7 +119,7 @@ def test_what_a_partition_promises(graph: tuple[list[Node], list[str]]) -> None:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(graphs(), st.integers(0, 3))
 def test_released_nodes_have_reasons(graph: tuple[list[Node], list[str]], min_nodes: int) -> None:
     nodes, outputs = graph
@@ -131,7 +132,7 @@ def test_released_nodes_have_reasons(graph: tuple[list[Node], list[str]], min_no
         assert not all(n.layout for n in engine)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(graphs())
 def test_a_split_region_stands_beside_the_others(graph: tuple[list[Node], list[str]]) -> None:
     nodes, outputs = graph

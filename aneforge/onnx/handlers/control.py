@@ -43,7 +43,7 @@ def loop(
     if not isinstance(trips, np.ndarray):
         raise Refused("computed parameter", "its number of rounds is computed at run time")
     rounds = int(trips.reshape(()))
-    if rounds * len(body.nodes) > UNROLLED:
+    if rounds * max(1, len(body.nodes)) > UNROLLED:
         raise Refused("limit", f"{rounds} rounds of {len(body.nodes)} nodes; up to {UNROLLED} nodes are unrolled")
     going = condition is None or _truth(condition, "condition")
     held = [node.scope.get(name) for name in node.view.inputs[2:]]

@@ -14,6 +14,20 @@ from ..registry import Known, Value, onnx_op
 from ..windows import fill, transposed_pads, window
 
 
+def _kernel(x: Tensor, weight: Value, kernel_shape: Sequence[int] | None) -> tuple[int, ...]:
+    kernel = weight.shape[2:]
+    if len(weight.shape) != x.rank or min(weight.shape) < 1:
+        raise Refused("attribute form", f"a weight of shape {weight.shape} for an input of shape {x.shape}")
+    if kernel_shape and tuple(kernel_shape) != kernel:
+        raise Refused("attribute form", f"kernel_shape {list(kernel_shape)} is not that of the weight {weight.shape}")
+    return kernel
+
+
+def _check_bias(bias: Value | None, channels: int) -> None:
+    if bias is not None and bias.shape != (channels,):
+        raise Refused("attribute form", f"a bias of shape {bias.shape} for {channels} channels")
+
+
 def _weight(weight: Value, name: str) -> Tensor | Known:
     return finite(weight, name) if isinstance(weight, np.ndarray) else weight
 
@@ -35,9 +49,10 @@ def conv(
     """Rank 3 and 4. A weight or bias may be computed at run time where the engine takes that."""
     if x.rank not in (3, 4):
         raise Refused("rank", f"a convolution over {x.rank - 2} spatial axes; the engine has one and two")
-    kernel = weight.shape[2:]
-    if kernel_shape and tuple(kernel_shape) != kernel:
-        raise Refused("attribute form", f"kernel_shape {list(kernel_shape)} is not that of the weight {weight.shape}")
+    kernel = _kernel(x, weight, kernel_shape)
+    if group < 1 or weight.shape[1] * group != x.shape[1] or weight.shape[0] % group:
+        raise Refused("attribute form", f"{group} groups of the weight {weight.shape} for {x.shape[1]} channels")
+    _check_bias(bias, weight.shape[0])
     w = window(x.shape[2:], kernel, strides, dilations, pads, auto_pad)
     for extent, reach, padding in zip(x.shape[2:], w.reach, w.pads, strict=True):
         if reach > extent + sum(padding):
@@ -65,9 +80,10 @@ def conv_transpose(
     """Rank 3 and 4, in full: output_padding, output_shape, auto_pad, groups."""
     if x.rank not in (3, 4):
         raise Refused("rank", f"a transposed convolution over {x.rank - 2} spatial axes; the engine has one and two")
-    kernel = weight.shape[2:]
-    if kernel_shape and tuple(kernel_shape) != kernel:
-        raise Refused("attribute form", f"kernel_shape {list(kernel_shape)} is not that of the weight {weight.shape}")
+    kernel = _kernel(x, weight, kernel_shape)
+    if group < 1 or weight.shape[0] != x.shape[1] or x.shape[1] % group:
+        raise Refused("attribute form", f"{group} groups of the weight {weight.shape} for {x.shape[1]} channels")
+    _check_bias(bias, weight.shape[1] * group)
     extents = x.shape[2:]
     # SAME_* means an output of extent * stride here, which `transposed_pads` works out; the window is unpadded then.
     explicit = pads if auto_pad == "NOTSET" else None

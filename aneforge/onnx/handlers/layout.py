@@ -10,11 +10,14 @@ import numpy as np
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor
+from ..folding import BUDGET
 from ..node import Node, broadcast, reshaped, wholes
 from ..registry import Any_, Data, Known, Raw, onnx_op
 from ..shapes import reshape_target, shape_of, slices, split_sizes, wrap
 from ..tensors import Array, numpy_dtype
 
+EXTENT = 1 << 20
+"""More elements along one axis than any engine takes."""
 NEW = (13, 19, 21, 23, 24, 25)  # versions that only widened the list of types
 
 
@@ -39,17 +42,15 @@ def eye_like(node: Node, x: Any_, *, dtype: int = 0, k: int = 0) -> Array:
     kind = numpy_dtype(dtype) if dtype else node.dtype(0)
     if kind is None or kind == np.dtype(object):
         raise Refused("data type", "EyeLike of an unknown type")
+    if max(rows, columns) > EXTENT or rows * columns > BUDGET:
+        raise Refused("limit", f"a matrix of {rows} x {columns}")
     return np.eye(rows, columns, k).astype(kind)
 
 
 @onnx_op("Reshape", since=(5, 14, *NEW), layout=True)
 def reshape(node: Node, x: Data, target: Known, *, allowzero: int = 0) -> Tensor:
     """0 copies an extent (unless allowzero), -1 is what is left."""
-    try:
-        want = reshape_target(x.shape, wholes(target), bool(allowzero))
-    except (ValueError, IndexError) as e:
-        raise Refused("attribute form", str(e)) from None
-    return reshaped(x, want)
+    return reshaped(x, reshape_target(x.shape, wholes(target), bool(allowzero)))
 
 
 @onnx_op("Flatten", since=(1, 9, 11, 13, 21, 23, 24, 25), layout=True)
@@ -117,10 +118,7 @@ def split(
     """Pieces of given extents, or equal ones (from 18 on the last may be smaller)."""
     at = wrap(axis, x.rank)
     explicit = wholes(given) if given is not None else split
-    try:
-        sizes = split_sizes(x.shape[at], explicit, num_outputs or node.n_outputs)
-    except ValueError as e:
-        raise Refused("attribute form", str(e)) from None
+    sizes = split_sizes(x.shape[at], explicit, num_outputs or node.n_outputs)
     if len(sizes) != node.n_outputs or (explicit is None and node.since < 18 and x.shape[at] % node.n_outputs):
         raise Refused("attribute form", f"{x.shape[at]} elements in {node.n_outputs} pieces")
     begins = np.cumsum([0, *sizes]).tolist()
@@ -146,10 +144,7 @@ def slice_(
     begins = wholes(first) if first is not None else list(starts)
     stops = wholes(last) if last is not None else list(ends)
     chosen = wholes(along) if along is not None else axes
-    try:
-        cuts = slices(x.shape, begins, stops, chosen, wholes(step) if step is not None else None)
-    except (ValueError, IndexError) as e:
-        raise Refused("attribute form", str(e)) from None
+    cuts = slices(x.shape, begins, stops, chosen, wholes(step) if step is not None else None)
     if any(count == 0 for _, count, _ in cuts):
         raise Refused("limit", "the slice is empty; the engine has no empty tensors")
     return ops.slice_box(x, [b for b, _, _ in cuts], [s for _, _, s in cuts], [n for _, n, _ in cuts])
@@ -230,6 +225,8 @@ def pad(
         most = extent - 1 if mode == "reflect" else extent
         if (mode != "constant" and min(pair) < 0) or (mode in ("reflect", "wrap") and max(pair) > most):
             raise Refused("attribute form", f"{mode} pads {pair} of {extent} elements")
+        if max(pair) > EXTENT:
+            raise Refused("limit", f"pads {pair}; an axis has at most {EXTENT} elements")
         if extent + min(pair[0], 0) + min(pair[1], 0) < 1:
             raise Refused("limit", f"pads {pair} leave nothing of {extent} elements")
     return ops.pad_any(x, counts, mode, number)

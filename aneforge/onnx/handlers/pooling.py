@@ -30,6 +30,13 @@ def _windows(
     if x.rank < 3:
         raise Refused("rank", f"a pool of rank {x.rank}; there is no spatial axis")
     w = window(x.shape[2:], kernel, strides, dilations, pads, auto_pad)
+    if auto_pad.startswith("SAME"):
+        if max(w.dilations) > 1:
+            raise Refused("attribute form", "auto_pad of a dilated pool, where runtimes forget the dilation")
+        if any((-(-d // s) - 1) * s + k < d for d, s, k in zip(x.shape[2:], w.strides, w.kernel, strict=True)):
+            raise Refused(
+                "attribute form", "auto_pad of windows with gaps between them, where runtimes shift the windows"
+            )
     if any(max(pair) >= reach for pair, reach in zip(w.pads, w.reach, strict=True)):
         raise Refused("attribute form", f"pads {w.pads} are as large as the window: some windows hold nothing")
     outs = [

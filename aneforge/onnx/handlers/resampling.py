@@ -15,6 +15,7 @@ from ..registry import Any_, Known, onnx_op
 from ..resample import Axis, cubic_matrix, linear_matrix, nearest_index, sizes_by_policy
 from ..shapes import wrap
 from ..tensors import Array
+from .layout import EXTENT
 
 
 @onnx_op("Upsample", since=(7, 9))
@@ -57,7 +58,8 @@ def resize(
         outs, factors = sizes_by_policy([x.shape[a] for a in chosen], wanted, keep_aspect_ratio_policy)
         plan = [Axis(d, d, 1.0) for d in x.shape]
         for a, out, factor in zip(chosen, outs, factors, strict=True):
-            plan[a] = Axis(x.shape[a], out, factor)
+            exact = out / x.shape[a] if keep_aspect_ratio_policy == "stretch" else None
+            plan[a] = Axis(x.shape[a], out, factor, exact)
     else:
         raise Refused("attribute form", "neither scales nor sizes")
     if (
@@ -105,9 +107,11 @@ def _resize(
     cubic: float = -0.75,
     exclude_outside: bool = False,
 ) -> Tensor:
-    if any(a.out < 1 for a in plan):
-        raise Refused("limit", f"the result {[a.out for a in plan]} is empty")
+    if any(not 0 < a.out <= EXTENT for a in plan):
+        raise Refused("limit", f"a result of {[a.out for a in plan]}")
     moved = [(i, a) for i, a in enumerate(plan) if not a.same]
+    if moved and all(a.out == a.extent for a in plan):
+        raise Refused("attribute form", "a scale that changes no extent, where runtimes copy and the text interpolates")
     native = _native(node, x, moved, plan, mode, coordinate, rounding)
     if native is not None:
         return native
@@ -145,6 +149,6 @@ def _native(
 
 
 def _repeats(axis: Axis, coordinate: str, rounding: str) -> bool:
-    """Whether every element is repeated the same number of times, in place: the one form of nearest known of engines."""
+    """Whether every element is repeated equally often, in place: the one form of nearest that is known of engines."""
     index = np.arange(axis.out) * axis.extent // axis.out
     return axis.out % axis.extent == 0 and bool((nearest_index(axis, coordinate, rounding) == index).all())

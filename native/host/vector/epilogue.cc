@@ -102,7 +102,8 @@ void Epilogue::rest(const float* const* operands, int n, int b, int y, int x, co
   }
 }
 
-void Epilogue::rest_across(const float* const* operands, int n, int row, int b, float* out, size_t count) const {
+void Epilogue::rest_across(const float* const* operands, int n, int row, int b, const float* from, float* out,
+                           size_t count) const {
   using Operand = EpilogueStep::Operand;
   const Kernels& k = kernels();
   for (size_t i = first_rest_; i < steps_.size(); ++i) {
@@ -112,7 +113,8 @@ void Epilogue::rest_across(const float* const* operands, int n, int row, int b, 
     if (s.operand == Operand::kScalar) operand = s.values.data(), step = 0;
     if (s.operand == Operand::kChannel) operand = s.values.data() + static_cast<ptrdiff_t>(b) * kLanes;
     if (s.operand == Operand::kTensor) operand = operands[s.slot] + s.steps.offset(n, b, 0, row);
-    apply_elementwise(k, s.op, out, operand, step, out, count, s.alpha, s.beta, numerics_.rounding);
+    apply_elementwise(k, s.op, from, operand, step, out, count, s.alpha, s.beta, numerics_.rounding);
+    from = out;
   }
 }
 

@@ -56,7 +56,7 @@ class Epilogue {
   bool has_rest() const { return first_rest_ < steps_.size(); }
   void rest(const float* const* operands, int n, int b, int y, int x, const float* from, float* out, int pixels) const;
   // The same across the columns of a row-major matrix: `count` neighbouring results of one row, from block b on.
-  void rest_across(const float* const* operands, int n, int row, int b, float* out, size_t count) const;
+  void rest_across(const float* const* operands, int n, int row, int b, const float* from, float* out, size_t count) const;
   // Highest slot + 1.
   int slots() const { return slots_; }
   // All tensor operands have rows of this step (without halos, several rows may then be taken as one).

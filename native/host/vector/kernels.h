@@ -148,10 +148,13 @@ struct Kernels {
   float (*dot)(const float* x, const float* y, size_t n);
   // softmax over one row, the maximum subtracted; one rounding at the end. to may be from.
   void (*softmax)(const float* from, float* to, size_t n, Rounding rounding);
+  // (x - mean) / sqrt(variance + epsilon) * gamma + beta; gamma and beta may be null. to may be x.
+  void (*layer_norm)(const float* x, const float* gamma, const float* beta, float* to, size_t n, float epsilon, Rounding rounding);
   // Down the columns: out[j] = op over i of x[i * step + j], for j in [0, 16 * vectors).
   void (*reduce_columns)(Reduce op, const float* x, size_t count, ptrdiff_t step, float* out, size_t vectors);
-  // reduce with a rounding to half after every addition, in index order (quirk Q06); kSum, kSumOfSquares, kSumOfMagnitudes.
-  void (*narrow_sum_columns)(Reduce op, const float* x, size_t count, ptrdiff_t step, float* out, size_t vectors);
+  // Adds to the sums so far, in index order, with a rounding to half after every addition (quirk Q06). kSum, kSumOfSquares,
+  // kSumOfMagnitudes.
+  void (*narrow_sum_columns)(Reduce op, const float* x, size_t count, ptrdiff_t step, float* sums, size_t vectors);
 
   // rows × [k] times [k][columns]: few rows (1 to 3), weights [columns / 32][k][32], float or half; y row-major with step
   // y_row; four chains (k mod 4) and a fixed tree. `blocks` counts groups of 32 columns.

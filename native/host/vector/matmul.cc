@@ -234,7 +234,7 @@ void MatmulPlan::finish_row(const float* const* operands, int64_t pair, int64_t 
 
 void MatmulPlan::rest_of_row(const float* const* operands, int64_t pair, int64_t row, int64_t first, int64_t count,
                              float* out) const {
-  epilogue_.rest_across(operands, static_cast<int>(pair), static_cast<int>(row), static_cast<int>(first / kLanes), out,
+  epilogue_.rest_across(operands, static_cast<int>(pair), static_cast<int>(row), static_cast<int>(first / kLanes), out, out,
                         static_cast<size_t>(count));
 }
 

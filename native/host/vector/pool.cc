@@ -63,25 +63,23 @@ void pool_all(Reduce op, bool narrow, const ImageLayout& il, const float* in, co
       const int n = static_cast<int>(plane) / il.blocks(), b = static_cast<int>(plane) % il.blocks();
       float* to = out + ol.offset(n, b, 0, 0);
       const float* from = in + il.offset(n, b, 0, 0);
-      const bool mean = op == Reduce::kMean;
-      const float pixels = static_cast<float>(il.height) * static_cast<float>(il.width);
-      if (!il.has_halo()) {
-        const size_t count = static_cast<size_t>(il.height) * il.width;
-        if (narrow)
-          k.narrow_sum_columns(mean ? Reduce::kSum : op, from, count, kLanes, to, 1);
-        else
-          k.reduce_columns(mean ? Reduce::kSum : op, from, count, kLanes, to, 1);
-      } else {
-        // With a halo: gather the valid pixels first, so that the order of additions stays the plain one.
-        std::vector<float> pixels_only(static_cast<size_t>(il.height) * il.width * kLanes);
+      const Reduce sum = op == Reduce::kMean ? Reduce::kSum : op;
+      if (narrow) {
+        std::fill_n(to, kLanes, 0.0f);
         for (int y = 0; y < il.height; ++y)
-          std::copy_n(in + il.offset(n, b, y, 0), static_cast<size_t>(il.width) * kLanes,
-                      pixels_only.data() + static_cast<size_t>(y) * il.width * kLanes);
-        const size_t count = static_cast<size_t>(il.height) * il.width;
-        (narrow ? k.narrow_sum_columns : k.reduce_columns)(mean ? Reduce::kSum : op, pixels_only.data(), count, kLanes, to, 1);
+          k.narrow_sum_columns(sum, in + il.offset(n, b, y, 0), static_cast<size_t>(il.width), kLanes, to, 1);
+      } else if (!il.has_halo()) {
+        k.reduce_columns(sum, from, static_cast<size_t>(il.height) * il.width, kLanes, to, 1);
+      } else {
+        // Row by row, and the rows' results once more.
+        std::vector<float> rows(static_cast<size_t>(il.height) * kLanes);
+        for (int y = 0; y < il.height; ++y)
+          k.reduce_columns(sum, in + il.offset(n, b, y, 0), static_cast<size_t>(il.width), kLanes, rows.data() + static_cast<size_t>(y) * kLanes, 1);
+        const bool terms = sum == Reduce::kSumOfSquares || sum == Reduce::kSumOfMagnitudes;
+        k.reduce_columns(terms ? Reduce::kSum : sum, rows.data(), static_cast<size_t>(il.height), kLanes, to, 1);
       }
-      if (mean)
-        for (int c = 0; c < kLanes; ++c) to[c] /= pixels;
+      if (op == Reduce::kMean)
+        for (int c = 0; c < kLanes; ++c) to[c] /= static_cast<float>(il.height * il.width);
       k.round(to, to, kLanes, rounding);
     }
   });

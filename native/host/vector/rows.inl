@@ -92,6 +92,38 @@ inline void softmax_row(const float* from, float* to, size_t n, Rounding roundin
   }
 }
 
+inline void layer_norm_row(const float* x, const float* gamma, const float* beta, float* to, size_t n, float epsilon,
+                           Rounding rounding) {
+  const float count = static_cast<float>(n);
+  const V mean = splat(reduce_row(Reduce::kMean, x, n));
+  // What is past the end is the mean, which adds nothing.
+  V s[4] = {splat(0.0f), splat(0.0f), splat(0.0f), splat(0.0f)};
+  size_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    V16_UNROLL(4)
+    for (int j = 0; j < 4; ++j) {
+      const V d = sub(load(x + i + j * kLanes), mean);
+      s[j] = add(s[j], mul(d, d));
+    }
+  }
+  float first[kLanes];
+  store(first, mean);
+  for (int j = 0; i < n; i += kLanes, ++j) {
+    const V d = sub(i + kLanes <= n ? load(x + i) : load_tail(x + i, n - i, first[0]), mean);
+    s[j] = add(s[j], mul(d, d));
+  }
+  const V inverse = splat(1.0f / std::sqrt(sum_lanes(add(add(s[0], s[2]), add(s[1], s[3]))) / count + epsilon));
+  const auto scaled = [&](V v, V g, V b) V16_LAMBDA { return settle(add(mul(mul(sub(v, mean), inverse), g), b), rounding); };
+  for (i = 0; i + kLanes <= n; i += kLanes)
+    store(to + i, scaled(load(x + i), gamma ? load(gamma + i) : splat(1.0f), beta ? load(beta + i) : splat(0.0f)));
+  if (i < n) {
+    float tail[kLanes];
+    store(tail, scaled(load_tail(x + i, n - i, 0.0f), gamma ? load_tail(gamma + i, n - i, 0.0f) : splat(1.0f),
+                       beta ? load_tail(beta + i, n - i, 0.0f) : splat(0.0f)));
+    std::memcpy(to + i, tail, (n - i) * sizeof(float));
+  }
+}
+
 template <class F>
 V16_INLINE void down_columns(const float* x, size_t count, ptrdiff_t step, float* out, size_t vectors, float start, F f) {
   size_t v = 0;
@@ -132,14 +164,23 @@ inline void reduce_columns(Reduce op, const float* x, size_t count, ptrdiff_t st
   }
 }
 
-inline void narrow_sum_columns(Reduce op, const float* x, size_t count, ptrdiff_t step, float* out, size_t vectors) {
+template <class F>
+V16_INLINE void down_columns_from(const float* x, size_t count, ptrdiff_t step, float* sums, size_t vectors, F f) {
+  for (size_t v = 0; v < vectors; ++v) {
+    V acc = load(sums + v * kLanes);
+    const float* p = x + v * kLanes;
+    for (size_t i = 0; i < count; ++i, p += step) acc = to_half_and_back(add(acc, f(load(p))));
+    store(sums + v * kLanes, acc);
+  }
+}
+
+inline void narrow_sum_columns(Reduce op, const float* x, size_t count, ptrdiff_t step, float* sums, size_t vectors) {
   if (op == Reduce::kSumOfSquares)
-    down_columns(x, count, step, out, vectors, 0.0f,
-                 [](V a, V v) V16_LAMBDA { return to_half_and_back(add(a, to_half_and_back(mul(v, v)))); });
+    down_columns_from(x, count, step, sums, vectors, [](V v) V16_LAMBDA { return to_half_and_back(mul(v, v)); });
   else if (op == Reduce::kSumOfMagnitudes)
-    down_columns(x, count, step, out, vectors, 0.0f, [](V a, V v) V16_LAMBDA { return to_half_and_back(add(a, absolute(v))); });
+    down_columns_from(x, count, step, sums, vectors, [](V v) V16_LAMBDA { return absolute(v); });
   else
-    down_columns(x, count, step, out, vectors, 0.0f, [](V a, V v) V16_LAMBDA { return to_half_and_back(add(a, v)); });
+    down_columns_from(x, count, step, sums, vectors, [](V v) V16_LAMBDA { return v; });
 }
 
 V16_INLINE V load_weight(const float* p) { return load(p); }

@@ -1,0 +1,220 @@
+"""The command `aneforge`: what it prints, its JSON, its exit codes, and that it writes whole files or none."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import aneforge
+from aneforge import cli
+from aneforge.cli import run
+from tests.provider.graphs import close, cnn, floats, interrupted, model, node, reference
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def aneforge_(capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        try:
+            code = cli.main([str(a) for a in arguments])
+        except SystemExit as end:  # argparse
+            code = int(end.code or 0)
+        out = capsys.readouterr()
+        return code, out.out, out.err
+
+    return call
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Callable[[onnx.ModelProto], Path]:
+    def save(made: onnx.ModelProto) -> Path:
+        path = tmp_path / "m.onnx"
+        path.write_bytes(made.SerializeToString())
+        return path
+
+    return save
+
+
+Saved = Callable[[onnx.ModelProto], Path]
+
+
+def dynamic() -> onnx.ModelProto:
+    return model([node("Relu", "x", "a"), node("Exp", "a", "y")], {"x": ["n", 3]}, {"y": ["n", 3]})
+
+
+class TestRun:
+    def test_says_what_came_out_and_who_took_the_time(self, aneforge_: Run, saved: Saved) -> None:
+        code, out, err = aneforge_("run", saved(cnn()))
+        assert (code, err) == (0, "")
+        assert "host emulation 7, CPU 0, regions 1" in out
+        assert "one run, host emulation:" in out
+        assert "y  float32 1x5  min" in out
+
+    def test_mixed_time_is_called_so(self, aneforge_: Run, saved: Saved) -> None:
+        assert "one run, host emulation and CPU:" in aneforge_("run", saved(interrupted()))[1]
+
+    def test_seeded_inputs_are_the_same_every_time(self, aneforge_: Run, saved: Saved, tmp_path: Path) -> None:
+        files = [tmp_path / f"out{i}.npz" for i in range(2)]
+        for file in files:
+            assert aneforge_("run", saved(cnn()), "--output", file)[0] == 0
+        first, second = (np.load(f)["y"] for f in files)
+        assert np.array_equal(first, second)
+
+    @pytest.mark.parametrize("strict", [(), ("--strict",)])
+    def test_given_inputs(self, aneforge_: Run, saved: Saved, tmp_path: Path, strict: tuple[str, ...]) -> None:
+        x = floats(1, 3, 8, 8)
+        np.savez(tmp_path / "in.npz", x=x)
+        path = saved(cnn())
+        code, _, _ = aneforge_("run", path, "--input", tmp_path / "in.npz", "--output", tmp_path / "out.npz", *strict)
+        assert code == 0
+        close(np.load(tmp_path / "out.npz")["y"], reference(cnn(), {"x": x})[0])
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["in.npz", "m.onnx", "out.npz"]
+
+    def test_json(self, aneforge_: Run, saved: Saved) -> None:
+        told = json.loads(aneforge_("run", saved(cnn()), "--json", "--option", "target=m4")[1])
+        assert told["schema_version"] == 1
+        assert list(told["milliseconds"]) == ["host emulation"]
+        assert told["placement"]["regions"] == 1
+
+    @pytest.mark.parametrize(
+        "cure", [("--dim", "n=2"), ("--input-shape", "x=2x3"), ("--option", "dims=n=2", "--dim", "n=2")]
+    )
+    @pytest.mark.parametrize("strict", [(), ("--strict",)])
+    def test_dynamic(self, aneforge_: Run, saved: Saved, cure: tuple[str, ...], strict: tuple[str, ...]) -> None:
+        code, out, err = aneforge_("run", saved(dynamic()), *cure, *strict)
+        assert (code, err) == (0, "")
+        assert "float32 2x3" in out
+        assert "CPU 0" in out
+
+    def test_dynamic_without_a_cure_shows_it(self, aneforge_: Run, saved: Saved) -> None:
+        code, _, err = aneforge_("run", saved(dynamic()))
+        assert (code, "--dim n=1" in err) == (2, True)
+        code, _, err = aneforge_("run", saved(dynamic()), "--strict")
+        assert (code, "dims={'n': 1}" in err) == (1, True)
+
+    def test_an_axis_without_a_name(self, aneforge_: Run, saved: Saved) -> None:
+        made = dynamic()
+        made.graph.input[0].type.tensor_type.shape.dim[0].ClearField("dim_param")
+        code, _, err = aneforge_("run", saved(made), "--input-shape", "x=2x3")
+        assert (code, "--strict" in err) == (2, True)
+        assert aneforge_("run", saved(made), "--input-shape", "x=2x3", "--strict")[0] == 0
+
+    def test_a_failed_check(self, aneforge_: Run, saved: Saved) -> None:
+        square = model(
+            [node("Mul", "x big", "m"), node("Mul", "m m", "y")], {"x": [4]}, {"y": [4]}, {"big": np.float32([9e4])}
+        )
+        code, out, err = aneforge_("run", saved(square))
+        assert code == 3
+        assert "'y'" in err
+        assert "infinities" in out
+        assert aneforge_("run", saved(square), "--strict", "--option", "on_overflow=error")[0] == 3
+
+
+class TestExplain:
+    def test_every_node(self, aneforge_: Run, saved: Saved) -> None:
+        code, out, _ = aneforge_("explain", saved(interrupted()))
+        assert code == 0
+        for word in ("n_d", "Det", "CPU", "host emulation", "region 1", "no handler", "2 regions"):
+            assert word in out or word == "no handler"
+
+    def test_json(self, aneforge_: Run, saved: Saved) -> None:
+        told = json.loads(aneforge_("explain", saved(interrupted()), "--json")[1])
+        assert told["schema_version"] == 1
+        assert len(told["nodes"]) == 7
+        assert [n["op"] for n in told["nodes"] if n["kind"] == "operator"] == ["Det"]
+
+    def test_strict(self, aneforge_: Run, saved: Saved) -> None:
+        code, out, _ = aneforge_("explain", saved(interrupted()), "--strict")
+        assert (code, "ONNX op 'Det' not supported" in out) == (1, True)
+        code, out, _ = aneforge_("explain", saved(cnn()), "--strict")
+        assert (code, "loads as one program" in out) == (0, True)
+        told = json.loads(aneforge_("explain", saved(interrupted()), "--strict", "--json")[1])
+        assert told["strict"]["loads"] is False
+
+
+class TestOthers:
+    def test_ops(self, aneforge_: Run) -> None:
+        code, out, _ = aneforge_("ops")
+        assert (code, "Conv" in out) == (0, True)
+        told = json.loads(aneforge_("ops", "--json")[1])
+        assert told["schema_version"] == 1
+        assert "Reshape" in {row["op"] for row in told["operators"]}
+
+    def test_doctor(self, aneforge_: Run) -> None:
+        code, out, err = aneforge_("doctor")
+        assert (code, err) == (0, "")
+        assert aneforge.__version__ in out
+        assert "host emulation" in out
+
+    def test_version(self, aneforge_: Run) -> None:
+        assert aneforge_("--version")[:2] == (0, f"onnxruntime-ep-aneforge {aneforge.__version__}\n")
+
+    def test_help_names_every_command(self, aneforge_: Run) -> None:
+        out = aneforge_("--help")[1]
+        assert all(name in out for name in cli.COMMANDS)
+
+
+class TestErrors:
+    @pytest.mark.parametrize("command", ["run", "explain"])
+    @pytest.mark.parametrize("strict", [(), ("--strict",)])
+    def test_the_models_fault(self, aneforge_: Run, tmp_path: Path, command: str, strict: tuple[str, ...]) -> None:
+        broken = tmp_path / "broken.onnx"
+        broken.write_bytes(b"not a model")
+        for path in (broken, tmp_path / "missing.onnx"):
+            code, out, err = aneforge_(command, path, *strict)
+            assert (code, out) == (1, "")
+            assert "Traceback" not in err
+            assert path.name in err
+        assert [p.name for p in tmp_path.iterdir()] == ["broken.onnx"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "says"),
+        [
+            (("--option", "traget=m1"), "did you mean target"),
+            (("--option", "target"), "NAME=VALUE"),
+            (("--option", "opt=max"), "not effective"),
+            (("--option", "backend=e5rt"), "e5rt"),
+            (("--dim", "n"), "NAME=VALUE"),
+            (("--dim", "n=0"), "from 1 up"),
+            (("--input-shape", "x=1xq"), "x=1x3x224x224"),
+            (("--input-shape", "z=1x3x8x8"), "'z'"),
+            (("--input", "/nowhere.npz"), "/nowhere.npz"),
+            (("--output", "/nowhere/out.npz"), "/nowhere"),
+        ],
+    )
+    @pytest.mark.parametrize("strict", [(), ("--strict",)])
+    def test_usage(
+        self, aneforge_: Run, saved: Saved, arguments: tuple[str, ...], says: str, strict: tuple[str, ...]
+    ) -> None:
+        code, _, err = aneforge_("run", saved(cnn()), *arguments, *strict)
+        assert code == 2
+        assert says in err
+        assert "Traceback" not in err
+
+    def test_wrong_feeds(self, aneforge_: Run, saved: Saved, tmp_path: Path) -> None:
+        np.savez(tmp_path / "in.npz", z=floats(1))
+        code, _, err = aneforge_("run", saved(cnn()), "--input", tmp_path / "in.npz")
+        assert (code, "no input 'z'; input 'x' is missing" in err) == (2, True)
+        (tmp_path / "text.npz").write_text("hello")
+        assert aneforge_("run", saved(cnn()), "--input", tmp_path / "text.npz")[0] == 2
+
+    def test_unsupported(self, aneforge_: Run, saved: Saved) -> None:
+        code, _, err = aneforge_("run", saved(interrupted()), "--strict")
+        assert (code, "ONNX op 'Det' not supported" in err) == (1, True)
+
+    def test_no_command(self, aneforge_: Run) -> None:
+        assert aneforge_()[0] == 2
+        assert aneforge_("nonsense")[0] == 2
+
+    def test_debug_shows_the_traceback(self, saved: Saved) -> None:
+        with pytest.raises(aneforge.UnsupportedModelError):
+            cli.main(["run", str(saved(interrupted())), "--strict", "--debug"])
+
+    def test_a_bug_of_ours_is_called_one(self, aneforge_: Run, saved: Saved, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(run, "_text", lambda told: 1 / 0)
+        code, _, err = aneforge_("run", saved(cnn()))
+        assert (code, "a bug of aneforge: ZeroDivisionError" in err) == (2, True)

@@ -1,0 +1,449 @@
+"""One row for each form of each operator: what the model holds, judged by ONNX Runtime's CPU provider.
+
+A row is (operator, opset, inputs, attributes). An input is a shape (computed at run time, normal numbers), an array
+(computed at run time, as given), `c(...)` (a constant), or None (absent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+
+@dataclass(frozen=True)
+class Const:
+    value: np.ndarray
+
+
+@dataclass(frozen=True)
+class Row:
+    op: str
+    opset: int
+    inputs: tuple[Any, ...]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    outputs: int = 1
+    domain: str = ""
+    fp32: tuple[float, float] = (1e-4, 1e-5)  # relative, and absolute in shares of the greatest value
+    fp16: tuple[float, float] = (6e-3, 3e-3)
+
+    def __str__(self) -> str:
+        shown = ",".join(f"{k}={v}" for k, v in self.attributes.items())
+        forms = "x".join(_form(i) for i in self.inputs)
+        return f"{self.op}-{self.opset}({forms};{shown})".replace(" ", "")
+
+
+def _form(given: Any) -> str:
+    if given is None:
+        return "_"
+    if isinstance(given, Const):
+        return "c" + "".join(f"{d}." for d in given.value.shape)
+    return "".join(f"{d}." for d in (given.shape if isinstance(given, np.ndarray) else given))
+
+
+def normal(*shape: int, seed: int = 0, scale: float = 1.0) -> np.ndarray:
+    return (np.random.RandomState(seed).standard_normal(shape) * scale).astype(np.float32)
+
+
+def c(value: Any, dtype: Any = None) -> Const:
+    """A constant; ints become int64, floats float32."""
+    array = np.asarray(value)
+    if dtype is None:
+        dtype = {"i": np.int64, "f": np.float32, "b": np.bool_}[array.dtype.kind]
+    return Const(array.astype(dtype))
+
+
+def w(*shape: int, seed: int = 1, scale: float = 0.4) -> Const:
+    """A constant of normal numbers."""
+    return Const(normal(*shape, seed=seed, scale=scale))
+
+
+def rows() -> Iterator[Row]:
+    for part in (convolutions, pools, activations, arithmetic, logic, products, layouts, norms, reductions, resizes):
+        yield from part()
+
+
+def convolutions() -> Iterator[Row]:
+    for opset in (7, 11, 17, 22):
+        yield Row("Conv", opset, ((1, 3, 8, 9), w(4, 3, 3, 3)), {"pads": [1, 1, 1, 1]})
+    yield Row("Conv", 17, ((2, 3, 8, 9), w(4, 3, 3, 2), w(4)), {"pads": [0, 1, 2, 0], "strides": [2, 1]})
+    yield Row("Conv", 17, ((1, 4, 9, 9), w(6, 2, 3, 3), w(6)), {"group": 2, "dilations": [2, 1], "pads": [2, 1, 2, 1]})
+    yield Row("Conv", 17, ((1, 4, 7, 7), w(8, 1, 3, 3)), {"group": 4, "strides": [2, 2]})
+    for auto in ("SAME_UPPER", "SAME_LOWER", "VALID"):
+        yield Row("Conv", 17, ((1, 2, 7, 6), w(3, 2, 3, 4)), {"auto_pad": auto, "strides": [2, 2]})
+        yield Row("Conv", 17, ((1, 2, 11), w(3, 2, 4)), {"auto_pad": auto, "strides": [3]})
+    yield Row("Conv", 17, ((2, 3, 17), w(4, 3, 5), w(4)), {"pads": [2, 1], "strides": [2], "dilations": [2]})
+    yield Row("Conv", 17, ((1, 2, 61), w(3, 2, 12)), {"pads": [3, 3], "strides": [6]})
+    yield Row("Conv", 17, ((1, 2, 5, 5), (3, 2, 3, 3), (3,)), {"pads": [1, 1, 1, 1]})
+    yield Row("Conv", 17, ((1, 2, 5, 5), w(3, 2, 3, 3), (3,)), {"pads": [1, 1, 1, 1]})
+    yield Row("ConvTranspose", 7, ((1, 3, 4, 5), w(3, 2, 3, 3)), {"strides": [2, 2]})
+    both = {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}
+    yield Row("ConvTranspose", 17, ((1, 3, 4, 5), w(3, 2, 3, 3), w(2)), both)
+    yield Row(
+        "ConvTranspose", 17, ((1, 4, 3, 4), w(4, 2, 2, 3), w(4)), {"group": 2, "strides": [1, 2], "pads": [0, 1, 1, 0]}
+    )
+    yield Row("ConvTranspose", 17, ((2, 3, 5), w(3, 2, 4), w(2)), {"strides": [3], "pads": [1, 2]})
+    yield Row("ConvTranspose", 17, ((1, 2, 4, 4), w(2, 1, 3, 3)), {"strides": [2, 2], "output_shape": [8, 8]})
+    yield Row("ConvTranspose", 17, ((1, 2, 4, 4), w(2, 1, 3, 3)), {"strides": [2, 2], "output_shape": [9, 8]})
+    yield Row("ConvTranspose", 17, ((1, 1, 4, 4), w(1, 2, 2, 2)), {"dilations": [2, 3]})
+    # More output padding than end padding: rows of bias alone.
+    yield Row("ConvTranspose", 17, ((1, 2, 3, 3), w(2, 2, 2, 2), w(2)), {"strides": [3, 3], "output_padding": [2, 1]})
+    for auto in ("SAME_UPPER", "SAME_LOWER", "VALID"):
+        yield Row("ConvTranspose", 17, ((1, 1, 3, 4), w(1, 1, 3, 3)), {"strides": [2, 2], "auto_pad": auto})
+    shaped = {"strides": [2, 2], "output_shape": [6, 7], "auto_pad": "SAME_UPPER"}
+    yield Row("ConvTranspose", 17, ((1, 1, 3, 4), w(1, 1, 4, 3)), shaped)
+
+
+def pools() -> Iterator[Row]:
+    for op, opsets in (("MaxPool", (8, 10, 11, 12, 22)), ("AveragePool", (7, 10, 11, 19, 22))):
+        for opset in opsets:
+            yield Row(op, opset, ((1, 2, 7, 8),), {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 1]})
+        for auto in ("SAME_UPPER", "SAME_LOWER", "VALID"):
+            yield Row(op, 17, ((1, 2, 7, 6),), {"kernel_shape": [2, 3], "strides": [2, 2], "auto_pad": auto})
+        for pads in ([0, 0, 0, 0], [1, 1, 1, 1], [1, 0, 0, 1]):
+            for strides in ([1, 1], [2, 2], [3, 2]):
+                form = {"kernel_shape": [3, 3], "strides": strides, "pads": pads, "ceil_mode": 1}
+                yield Row(op, 17, ((1, 2, 6, 7),), form)
+        yield Row(op, 17, ((2, 3, 11),), {"kernel_shape": [3], "strides": [2], "pads": [1, 1]})
+        yield Row(op, 17, ((2, 3, 11),), {"kernel_shape": [4], "strides": [3], "pads": [0, 2], "ceil_mode": 1})
+        yield Row(
+            op, 17, ((1, 2, 4, 5, 6),), {"kernel_shape": [2, 2, 3], "strides": [2, 1, 3], "pads": [0, 1, 1, 1, 0, 1]}
+        )
+        yield Row(op, 17, ((1, 2, 6, 7),), {"kernel_shape": [3, 3], "strides": [1, 1], "pads": [0, 0, 2, 2]})
+        yield Row(op, 17, ((1, 1, 3, 3),), {"kernel_shape": [1, 1], "strides": [3, 3], "ceil_mode": 1})
+    for pads in ([1, 1, 1, 1], [2, 0, 1, 1]):
+        for ceil in (0, 1):
+            form = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": pads, "count_include_pad": 1, "ceil_mode": ceil}
+            yield Row("AveragePool", 17, ((1, 2, 6, 7),), form)
+    deep = {"kernel_shape": [2, 2, 2], "pads": [1, 0, 1, 0, 1, 1], "count_include_pad": 1, "strides": [2, 1, 2]}
+    yield Row("AveragePool", 17, ((1, 2, 4, 5, 6),), deep)
+    yield Row("MaxPool", 17, ((1, 2, 8, 8),), {"kernel_shape": [2, 3], "strides": [1, 2], "dilations": [3, 2]})
+    dilated = {"kernel_shape": [2, 3], "strides": [1, 2], "dilations": [3, 2], "pads": [1, 2, 0, 1]}
+    yield Row("MaxPool", 17, ((1, 2, 8, 8),), dilated)
+    yield Row("MaxPool", 17, ((1, 2, 12),), {"kernel_shape": [3], "dilations": [3], "pads": [2, 1]})
+    yield Row("AveragePool", 19, ((1, 2, 8, 8),), dilated)
+    yield Row("AveragePool", 19, ((1, 2, 8, 8),), {**dilated, "count_include_pad": 1})
+    for opset in (11, 18, 22):
+        for p in (1, 2):
+            form = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 1, 0, 1], "p": p}
+            yield Row("LpPool", opset, ((1, 2, 6, 7),), form)
+    yield Row("LpPool", 11, ((1, 2, 9),), {"kernel_shape": [3], "strides": [2]})
+    for op in ("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"):
+        yield Row(op, 17, ((2, 3, 9),))
+        yield Row(op, 17, ((1, 3, 6, 7),))
+        yield Row(op, 17, ((1, 2, 3, 4, 5),))
+    yield Row("GlobalLpPool", 17, ((1, 3, 6, 7),), {"p": 1})
+
+
+def activations() -> Iterator[Row]:
+    x = (3, 4, 5)
+    for opset in (7, 13, 14):
+        yield Row("Relu", opset, (x,))
+    wide = normal(6, 40, scale=6)
+    for op, opset in (
+        ("Sigmoid", 13), ("Tanh", 13), ("Softplus", 17), ("Softsign", 17), ("HardSwish", 14), ("Erf", 13), ("Mish", 18),
+        ("Gelu", 20), ("Elu", 17), ("Selu", 17), ("HardSigmoid", 17), ("LeakyRelu", 17), ("Celu", 12),
+    ):  # fmt: skip
+        yield Row(op, opset, (wide,), fp16=(8e-3, 3e-3))
+    yield Row("Gelu", 20, (wide,), {"approximate": "tanh"}, fp16=(8e-3, 3e-3))
+    yield Row("Elu", 7, (x,), {"alpha": 0.3})
+    yield Row("Selu", 7, (x,), {"alpha": 1.2, "gamma": 0.8})
+    yield Row("Celu", 12, (x,), {"alpha": 2.5})
+    yield Row("LeakyRelu", 7, (x,), {"alpha": 0.2})
+    yield Row("HardSigmoid", 7, (x,), {"alpha": 0.3, "beta": 0.4})
+    yield Row("ThresholdedRelu", 10, (np.array([0.5, 1, 1.5, -2], np.float32),), {"alpha": 1.0})
+    yield Row("ThresholdedRelu", 17, (x,), {"alpha": 0.25})
+    yield Row("Shrink", 9, (x,), {"bias": 0.25, "lambd": 0.75})
+    for opset in (7, 9, 16):
+        for slope in (c(0.1), w(1), w(5), w(4, 1), w(3, 1, 1), w(3, 4, 5)):
+            yield Row("PRelu", opset, (x, slope))
+    yield Row("PRelu", 16, ((1, 3, 2, 2), w(3, 1, 1)))
+    yield Row("PRelu", 16, ((2, 3, 2, 2), (3, 1, 1)))
+    yield Row("Clip", 6, (x,), {"min": -0.5, "max": 0.75})
+    yield Row("Clip", 6, (x,), {"min": 0.1})
+    yield Row("Clip", 6, (x,))
+    for opset in (11, 12, 13):
+        yield Row("Clip", opset, (x, c(-0.5), c(0.75)))
+        yield Row("Clip", opset, (x, None, c(0.25)))
+        yield Row("Clip", opset, (x, c(0.25)))
+        yield Row("Clip", opset, (x,))
+    yield Row("Clip", 13, (x, c(0.0), c(6.0)))
+    yield Row("Clip", 13, (x, c(3.0), c(-1.0)))
+    yield Row("Clip", 13, (x, c(-3.4e38), c(1e30)))
+    yield Row("Clip", 13, (x, np.array(-0.5, np.float32), np.array(0.25, np.float32)))
+
+
+def arithmetic() -> Iterator[Row]:
+    shapes = (((2, 3, 4), (2, 3, 4)), ((2, 1, 4), (3, 1)), ((5,), (2, 1, 5)), ((1, 3, 2, 2), (3, 1, 1)), ((), (2, 3)))
+    for op in ("Add", "Sub", "Mul"):
+        for opset in (7, 13, 14):
+            for a, b in shapes:
+                yield Row(op, opset, (a, normal(*b, seed=5)))
+        yield Row(op, 14, ((2, 3), w(4, 1, 3)))
+        yield Row(op, 14, (w(4, 1, 3), (2, 3)))
+    positive = np.abs(normal(2, 3, 4)) + np.float32(0.5)
+    for opset in (7, 13, 14):
+        yield Row("Div", opset, ((2, 3, 4), positive))
+        yield Row("Div", opset, ((2, 3, 4), c(4.0)))
+        yield Row("Div", opset, (c(4.0), positive))
+    for opset in (7, 12, 13, 15):
+        for p in (2.0, 3.0, 0.5, -1.0, 1.7, 1.0):
+            yield Row("Pow", opset, (positive, c(p)))
+    yield Row("Pow", 15, ((2, 3), c(3.0)))
+    yield Row("Pow", 15, ((2, 3), c(2)))
+    yield Row("Pow", 15, ((2, 3), c(0.0)))
+    yield Row("Pow", 15, (positive, c([2.0] * 4)))
+    yield Row("Pow", 15, (c(1.5), (2, 3)))
+    for op in ("Max", "Min", "Sum", "Mean"):
+        for opset in (8, 13):
+            yield Row(op, opset, ((2, 3),))
+            yield Row(op, opset, ((2, 3), normal(3, seed=2), normal(2, 1, seed=3)))
+        yield Row(op, 13, ((2, 3), c(0.25), w(4, 1, 1)))
+    for op, opset in (("Neg", 13), ("Abs", 13), ("Exp", 13), ("Floor", 13), ("Ceil", 13), ("Sign", 13)):
+        yield Row(op, opset, ((3, 7),))
+    for op in ("Sqrt", "Log", "Reciprocal"):
+        yield Row(op, 13, (positive,))
+    yield Row("Round", 11, (np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 1023.5, 2047, 0.49975586], np.float32),))
+    angles = np.linspace(-12, 12, 50).astype(np.float16).astype(np.float32)
+    for op in ("Sin", "Cos"):
+        yield Row(op, 17, (angles,), fp32=(2e-3, 2e-3), fp16=(5e-3, 1.5e-2))
+
+
+def logic() -> Iterator[Row]:
+    a = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    b = np.array([[1, 3, 2], [4, 1, 7]], np.float32)
+    for op, opsets in (
+        ("Greater", (7, 9, 13)), ("Less", (7, 9, 13)), ("GreaterOrEqual", (12, 16)), ("LessOrEqual", (12, 16)),
+        ("Equal", (11, 13, 19)),
+    ):  # fmt: skip
+        for opset in opsets:
+            yield Row(op, opset, (a, b))
+            yield Row(op, opset, (a, c([1.0, 5.0, 3.0])))
+    m, n = np.array([[True, False, True], [False, False, True]]), np.array([True, True, False])
+    for op in ("And", "Or", "Xor"):
+        yield Row(op, 7, (m, n))
+        yield Row(op, 7, (m, c(n)))
+    yield Row("Not", 1, (m,))
+    yield Row("Equal", 13, (m, n))
+    for opset in (9, 16):
+        yield Row("Where", opset, (m, (2, 3), normal(2, 3, seed=4)))
+        yield Row("Where", opset, (c(np.array([True, False]).reshape(2, 1, 1)), (3, 1), normal(4, seed=4)))
+        yield Row("Where", opset, (m, c(np.float32(-np.inf)), (2, 3)))
+
+
+def products() -> Iterator[Row]:
+    for opset in (7, 9, 13):
+        for left, right in (
+            ((3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((2, 1, 3, 4), (5, 4, 2)), ((4,), (2, 4, 3)), ((2, 3, 4), (4,)),
+            ((6,), (6,)), ((2, 1, 2, 3, 4), (1, 2, 2, 4, 3)), ((3, 4), (2, 4, 5)),
+        ):  # fmt: skip
+            yield Row("MatMul", opset, (left, normal(*right, seed=3)))
+            yield Row("MatMul", opset, (left, w(*right)))
+            yield Row("MatMul", opset, (w(*left), right))
+    for opset in (7, 9, 11, 13):
+        for bias in (c(3.0), w(5), w(1, 5), w(3, 1), w(3, 5), w(1, 1)):
+            yield Row("Gemm", opset, ((3, 4), w(4, 5), bias), {"alpha": 0.5, "beta": 2.0})
+        yield Row("Gemm", opset, ((4, 3), w(5, 4), w(5)), {"transA": 1, "transB": 1})
+    for opset in (11, 13):
+        yield Row("Gemm", opset, ((3, 4), w(4, 5)))
+        yield Row("Gemm", opset, ((3, 4), (5, 4), (3, 1)), {"transB": 1, "alpha": 0.5, "beta": 0.25})
+        yield Row("Gemm", opset, (w(3, 4), (4, 5)), {"alpha": 2.0})
+        yield Row("Gemm", opset, ((3, 4), w(4, 5), (5,)), {"beta": 0.0})
+    yield Row("Gemm", 13, ((3, 3), w(3, 3), w(3, 1)))  # M = N: C is a column all the same
+    for equation, *shapes in (
+        ("bhqd,bhkd->bhqk", (1, 2, 3, 4), (1, 2, 5, 4)), ("ij,jk", (3, 4), (4, 2)), ("i,i->", (5,), (5,)),
+        ("...ij,...jk->...ik", (2, 3, 4), (2, 4, 5)), ("abc,cd->bda", (2, 3, 4), (4, 5)), ("ij->ji", (3, 4)),
+        ("ij->", (3, 4)), ("ij->j", (3, 4)), ("ij,kl->ijkl", (2, 3), (4, 2)), ("bij,bjk->ik", (2, 3, 4), (2, 4, 5)),
+        ("ij,jk,kl->il", (2, 3), (3, 4), (4, 2)), ("...i->...", (2, 3, 4)), ("ij,ij->ij", (3, 4), (3, 4)),
+        ("bhwc,hkc->bhwk", (1, 3, 4, 5), (3, 6, 5)), (" ij , jk -> ik ", (2, 3), (3, 4)), ("ba,ca", (2, 3), (4, 3)),
+        ("...ij,jk->...ik", (2, 2, 3, 4), (4, 5)),
+    ):  # fmt: skip
+        yield Row("Einsum", 12, tuple(normal(*s, seed=i) for i, s in enumerate(shapes)), {"equation": equation})
+
+
+def layouts() -> Iterator[Row]:
+    x = (2, 3, 4)
+    for opset in (5, 13, 14, 19):
+        yield Row("Reshape", opset, (x, c([0, -1])))
+        yield Row("Reshape", opset, (x, c([0, 0, 2, -1])))
+    yield Row("Reshape", 14, ((1, 1), c(np.zeros(0, np.int64))))
+    yield Row("Reshape", 14, ((), c([1, 1])))
+    yield Row("Reshape", 14, (x, c([4, 6])), {"allowzero": 1})
+    for opset in (7, 9, 11, 13):
+        for axis in (0, 1, 2, 3):
+            yield Row("Flatten", opset, (x,), {"axis": axis})
+    yield Row("Flatten", 13, (x,), {"axis": -1})
+    yield Row("Transpose", 13, (x,))
+    yield Row("Transpose", 13, ((4, 4, 4),), {"perm": [1, 2, 0]})
+    yield Row("Transpose", 13, ((1, 3, 1, 4),), {"perm": [2, 0, 1, 3]})
+    yield Row("Transpose", 13, ((1, 2, 3, 4, 4),), {"perm": [0, 2, 1, 3, 4]})
+    yield Row("Squeeze", 11, ((1, 3, 1, 2),), {"axes": [-2]})
+    yield Row("Squeeze", 11, ((1, 3, 1, 2),))
+    yield Row("Squeeze", 13, ((1, 3, 1, 2), c([0])))
+    yield Row("Squeeze", 13, ((1, 3, 1, 2),))
+    yield Row("Unsqueeze", 11, ((2, 3),), {"axes": [0, 3]})
+    yield Row("Unsqueeze", 13, ((2, 3), c([-2, 0])))
+    for opset in (7, 11, 13):
+        yield Row("Concat", opset, (x, normal(2, 1, 4), w(2, 2, 4)), {"axis": 1})
+        yield Row("Concat", opset, (x,), {"axis": 0})
+    yield Row("Concat", 13, (x, c(np.zeros((2, 0, 4), np.float32))), {"axis": -2})
+    yield Row("Split", 11, ((4, 6, 5),), {"axis": 1, "split": [1, 3, 2]}, outputs=3)
+    yield Row("Split", 11, ((4, 6, 5),), {"axis": 1}, outputs=2)
+    yield Row("Split", 13, ((4, 6, 5), c([2, 3])), {"axis": -1}, outputs=2)
+    yield Row("Split", 18, ((4, 6, 5),), {"axis": 2, "num_outputs": 3}, outputs=3)
+    y = (4, 6, 5)
+    yield Row("Slice", 9, (y,), {"axes": [0, 2], "starts": [1, -9], "ends": [3, -1]})
+    yield Row("Slice", 9, (y,), {"starts": [1, 2], "ends": [3, 2**63 - 1]})
+    for opset in (10, 11, 13):
+        yield Row("Slice", opset, (y, c([2, 1]), c([2**63 - 1, 2**31 - 1]), c([0, 1])))
+        yield Row("Slice", opset, (y, c([-1, 3]), c([-(2**63), 0]), c([-2, -1]), c([-2, -1])))
+        yield Row("Slice", opset, (y, c([0, 0, 1]), c([9, 9, 9]), None, c([2, 3, 2])))
+        yield Row("Slice", opset, (y, c([1], np.int32), c([5], np.int32), c([1], np.int32), c([2], np.int32)))
+    yield Row("Slice", 13, ((3, 20), c([1]), c([18]), c([1]), c([5])))
+    yield Row("Slice", 13, ((3, 20), c([19]), c([-100]), c([1]), c([-3])))
+    yield Row("Expand", 8, ((3, 1), c([2, 1, 4])))
+    yield Row("Expand", 13, ((), c([2, 3])))
+    yield Row("Expand", 13, ((2, 3), c([1])))
+    yield Row("Tile", 13, ((1, 2, 3), c([2, 1, 3])))
+    yield Row("Tile", 6, ((2, 3), c([1, 5])))
+    yield Row("Identity", 13, (x,))
+    yield Row("Dropout", 7, (x,), {"ratio": 0.5})
+    yield Row("Dropout", 10, (x,))
+    yield Row("Dropout", 13, (x,), outputs=2)
+    yield Row("Dropout", 13, (x, c(0.5), c(np.array(False))))
+    for opset in (7, 11, 13):
+        yield Row("DepthToSpace", opset, ((1, 8, 2, 3),), {"blocksize": 2})
+    yield Row("DepthToSpace", 13, ((1, 8, 2, 3),), {"blocksize": 2, "mode": "CRD"})
+    yield Row("SpaceToDepth", 7, ((1, 2, 6, 3),), {"blocksize": 3})
+    yield Row("Shape", 13, (x,))
+    yield Row("Shape", 15, (x,), {"start": -2})
+    yield Row("Size", 13, (x,))
+    yield Row("EyeLike", 9, ((3, 4),), {"k": 1})
+    image = (1, 2, 4, 5)
+    yield Row("Pad", 10, (image,), {"pads": [0, 0, 1, 3, 0, 0, 2, 0], "value": 1.5})
+    for mode in ("reflect", "edge"):
+        yield Row("Pad", 10, (image,), {"pads": [0, 0, 1, 3, 0, 0, 2, 0], "mode": mode})
+        yield Row("Pad", 13, (image, c([0, 1, 1, 3, 0, 0, 2, 4])), {"mode": mode})
+    yield Row("Pad", 13, (image, c([1, 0, 1, 3, 0, 2, 2, 0]), c(-2.0)))
+    yield Row("Pad", 13, (image, c([0, 0, -1, 0, 0, 0, -1, 2])))
+    yield Row("Pad", 18, (image, c([1, 0, 1, 2]), c(-2.0), c([1, -1])))
+    yield Row("Pad", 18, ((2, 5), c([1, 0, 0, 3])))
+    yield Row("Pad", 18, ((2, 3, 5), c([1, 0, 0, 0, 1, 3])), {"mode": "reflect"})
+    yield Row("Pad", 19, (image, c([0, 0, 1, 3, 0, 0, 2, 0])), {"mode": "wrap"})
+    yield Row("Gather", 13, (y, c([-1, 0, -6])), {"axis": 1})
+    yield Row("Gather", 13, (y, c(-3)), {"axis": -1})
+    yield Row("Gather", 11, (y, c([[0, 3], [2, 2], [1, 0]], np.int32)))
+    yield Row("Gather", 7, (y, c([4, 1, 0, 2, 3])), {"axis": 2})
+    yield Row("Gather", 13, ((3, 40), c([7, 3, 3, 39, 0, 21, 22, 5, 11, 30])), {"axis": 1})
+    yield Row("GatherND", 12, ((3, 4), c([[0, 1], [-1, -1]])))
+    yield Row("GatherND", 13, ((3, 4, 2), c([[[0], [2]]])))
+    for upper in (0, 1):
+        for k in (-2, 0, 1, 9):
+            yield Row("Trilu", 14, ((2, 4, 5), c(k)), {"upper": upper})
+    yield Row("Trilu", 14, (np.array([[1, np.inf], [np.inf, 2]], np.float32),), {"upper": 0})
+    yield Row("Cast", 13, (x,), {"to": TensorProto.FLOAT})
+    yield Row("Cast", 13, (np.array([True, False]),), {"to": TensorProto.FLOAT})
+    yield Row("Cast", 13, (np.arange(12, dtype=np.uint8).reshape(3, 4) * 20,), {"to": TensorProto.FLOAT})
+    yield Row("CastLike", 15, (np.array([True, False]), c(0.0)))
+
+
+def norms() -> Iterator[Row]:
+    for opset in (7, 9, 14, 15):
+        for shape in ((5, 3), (2, 3, 7), (2, 3, 4, 5)):
+            parameters = (w(3), w(3, seed=2), w(3, seed=3), c(np.array([0.3, 2, 1e-3], np.float32)))
+            yield Row("BatchNormalization", opset, (shape, *parameters), {"epsilon": 1e-3})
+    for axis in (-1, 1, 2):
+        sizes = {-1: (5,), 1: (3, 4, 5), 2: (4, 5)}[axis]
+        yield Row("LayerNormalization", 17, ((2, 3, 4, 5), w(*sizes), w(*sizes, seed=2)), {"axis": axis})
+    yield Row("LayerNormalization", 17, ((2, 3, 32), w(32)), {"epsilon": 1e-3})
+    yield Row("LayerNormalization", 17, (normal(2, 3, 32, scale=1000), w(32), w(32, seed=2)))
+    yield Row("LayerNormalization", 17, ((2, 32), w(1), (32,)))
+    for shape in ((2, 3, 9), (2, 3, 4, 5)):
+        yield Row("InstanceNormalization", 6, (shape, w(3), w(3, seed=2)), {"epsilon": 1e-3})
+        yield Row("InstanceNormalization", 17, (shape, (3,), (3,)))
+    yield Row("GroupNormalization", 21, ((2, 6, 3, 3), w(6), w(6, seed=2)), {"num_groups": 3})
+    yield Row("GroupNormalization", 21, ((2, 6, 5), w(6), w(6, seed=2)), {"num_groups": 2})
+    for p in (1, 2):
+        for axis in (-1, 1):
+            yield Row("LpNormalization", 17, ((3, 4, 5),), {"p": p, "axis": axis})
+    yield Row("MeanVarianceNormalization", 13, ((2, 3, 4, 5),))
+    yield Row("MeanVarianceNormalization", 9, ((2, 3, 4, 5),), {"axes": [2, 3]})
+    yield Row("LRN", 13, ((1, 7, 3, 3),), {"size": 3, "alpha": 0.5, "beta": 0.6, "bias": 2.0})
+    yield Row("LRN", 7, ((1, 7, 3, 3),), {"size": 5})
+    yield Row("RMSNormalization", 23, ((2, 3, 16), w(16)))
+
+
+def reductions() -> Iterator[Row]:
+    x = np.abs(normal(2, 3, 4, 2)) + np.float32(0.1)
+    for op in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare"):
+        for opset in (7, 11, 12, 13):
+            if op == "Sum" and opset == 13:
+                yield Row("ReduceSum", 13, (x, c([1, -1])), {"keepdims": 0})
+                continue
+            yield Row(f"Reduce{op}", opset, (x,), {"axes": [1, 3], "keepdims": 0})
+            yield Row(f"Reduce{op}", opset, (x,), {"axes": [2]})
+            if opset > 7:
+                yield Row(f"Reduce{op}", opset, (x,), {"axes": [-2]})
+        yield Row(f"Reduce{op}", 18, (x, c([-1, 1])), {"keepdims": 0})
+        yield Row(f"Reduce{op}", 18, (x[0],), {"keepdims": 0})
+        yield Row(f"Reduce{op}", 18, (x[0], c(np.zeros(0, np.int64))))
+    for op in ("Sum", "Mean", "Max", "Min"):
+        yield Row(f"Reduce{op}", 18, (x, c(np.zeros(0, np.int64))), {"noop_with_empty_axes": 1})
+    yield Row("ReduceSum", 13, (np.ones((2, 2049), np.float32), c([1])))
+    yield Row("ReduceMean", 18, (np.full((2, 512), 3000, np.float32), c([1])))
+    yield Row("ReduceLogSumExp", 18, (np.array([[30, 31, 29], [-40, -41, -39]], np.float32), c([1])))
+    yield Row("ReduceL2", 18, (np.array([[3000, 4000], [0.003, 0.004]], np.float32), c([1])))
+    for op in ("Softmax", "LogSoftmax", "Hardmax"):
+        for opset in (7, 11):
+            yield Row(op, opset, ((2, 3, 4),))
+            for axis in (0, 1, 2):
+                yield Row(op, opset, ((2, 3, 4),), {"axis": axis})
+        yield Row(op, 11, ((2, 3, 4),), {"axis": -2})
+        yield Row(op, 13, ((2, 3, 4),))
+        for axis in (0, 1, -1):
+            yield Row(op, 13, ((2, 3, 4),), {"axis": axis})
+    yield Row("Hardmax", 13, (np.array([[1, 3, 3, 2], [5, 5, 5, 5]], np.float32),))
+    yield Row("Softmax", 13, (np.array([[1000, 1001, 999, -1000]], np.float32),))
+    for exclusive in (0, 1):
+        for reverse in (0, 1):
+            yield Row("CumSum", 14, ((2, 5, 3), c(1)), {"exclusive": exclusive, "reverse": reverse})
+    yield Row("CumSum", 11, ((2, 20), c(-1, np.int32)))
+
+
+def resizes() -> Iterator[Row]:
+    empty = c(np.zeros(0, np.float32))
+    yield Row("Upsample", 7, ((1, 2, 2, 3),), {"mode": "nearest", "scales": [1.0, 1.0, 3.0, 2.0]})
+    yield Row("Upsample", 9, ((1, 2, 2, 3), c([1.0, 1.0, 2.0, 2.0])), {"mode": "linear"})
+    yield Row("Resize", 10, ((1, 1, 2, 3), c([1.0, 1.0, 2.0, 2.0])), {"mode": "nearest"})
+    yield Row("Resize", 10, ((1, 1, 4, 6), c([1.0, 1.0, 0.5, 0.5])), {"mode": "linear"})
+    scales = ([1, 1, 2, 2], [1, 1, 0.5, 0.6], [1, 1, 1.3, 3], [1, 1, 2.5, 1])
+    sizes = ([1, 2, 7, 9], [1, 2, 4, 3], [1, 2, 6, 14], [1, 2, 1, 3])
+    modes = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
+    for given in (*({2: s} for s in scales), *({3: s} for s in sizes)):
+        at = [empty, *(c(np.array(given[2], np.float32)) for _ in (2,) if 2 in given)]
+        inputs = at if 2 in given else [None, None, c(given[3])]
+        for mode in modes:
+            for nearest in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"):
+                form = {"mode": "nearest", "coordinate_transformation_mode": mode, "nearest_mode": nearest}
+                yield Row("Resize", 13, ((1, 2, 6, 7), *inputs), form)
+            if mode == "align_corners" and 2 in given and given[2] in scales[1:]:
+                continue
+            yield Row("Resize", 13, ((1, 2, 6, 7), *inputs), {"mode": "linear", "coordinate_transformation_mode": mode})
+            for extra in ({}, {"cubic_coeff_a": -0.5}, {"exclude_outside": 1}):
+                form = {"mode": "cubic", "coordinate_transformation_mode": mode, **extra}
+                yield Row("Resize", 13, ((1, 2, 6, 7), *inputs), form)
+    yield Row("Resize", 11, ((1, 1, 4, 4), empty, empty, c([1, 1, 8, 8])), {"mode": "nearest", "nearest_mode": "floor"})
+    yield Row("Resize", 11, ((1, 1, 4, 4), empty, c([1.0, 1.0, 0.6, 0.6])), {"mode": "linear"})
+    yield Row("Resize", 18, ((1, 2, 4, 8), None, None, c([9, 5])), {"mode": "linear", "axes": [3, 2]})
+    yield Row("Resize", 18, ((1, 2, 4, 8), None, c([0.5, 2.0])), {"mode": "nearest", "axes": [2, 3]})
+    for policy in ("not_larger", "not_smaller"):
+        form = {"mode": "linear", "axes": [2, 3], "keep_aspect_ratio_policy": policy}
+        yield Row("Resize", 19, ((1, 1, 4, 8), None, None, c([6, 6])), form)
+    symmetric = {"mode": "linear", "coordinate_transformation_mode": "half_pixel_symmetric"}
+    yield Row("Resize", 19, ((1, 1, 4, 5), None, c([1.0, 1.0, 2.3, 1.7])), symmetric)
+    form = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    yield Row("Resize", 13, ((2, 2, 2, 2), None, c([2.0, 1.0, 2.0, 1.0])), form)
+    yield Row("Resize", 13, ((1, 3, 8), None, c([1.0, 1.0, 2.0])), {"mode": "linear"})

@@ -1,0 +1,88 @@
+"""Every form of every operator against ONNX Runtime's CPU provider: at fp32 tightly, at fp16 as fp16 allows."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import helper, numpy_helper
+from onnx_harness import close, compute, imported, refusals
+from onnx_rows import Const, Row, normal, rows
+
+from aneforge.onnx import inference, registry
+
+ROWS = list(rows())
+
+
+def build(row: Row) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """The one-node model of a row, and its feeds."""
+    names, feeds, infos, constants = [], {}, [], []
+    for i, given in enumerate(row.inputs):
+        if given is None:
+            names.append("")
+            continue
+        name = f"i{i}"
+        names.append(name)
+        if isinstance(given, Const):
+            constants.append(numpy_helper.from_array(given.value, name))
+            continue
+        array = given if isinstance(given, np.ndarray) else normal(*given, seed=i)
+        array = np.asarray(array.astype(np.float16).astype(np.float32) if array.dtype == np.float32 else array)
+        feeds[name] = array
+        infos.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape))
+    outs = [f"o{j}" for j in range(row.outputs)]
+    node = helper.make_node(row.op, names, outs, name="the node", domain=row.domain, **row.attributes)
+    graph = helper.make_graph([node], "row", infos, [helper.make_empty_tensor_value_info(o) for o in outs], constants)
+    opsets = [helper.make_opsetid("", row.opset)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8 if row.opset < 20 else 10)
+    types = onnx.shape_inference.infer_shapes(model).graph.output
+    del model.graph.output[:]
+    float_ = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None)
+    for info in types:
+        kind = info.type if info.type.tensor_type.elem_type else float_
+        model.graph.output.append(helper.make_value_info(info.name, kind))
+    return model, feeds
+
+
+def truth(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, feeds)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_row(row: Row) -> None:
+    model, feeds = build(row)
+    want = truth(model, feeds)
+    done = imported(model)
+    assert refusals(done) == []
+    for numerics, (rtol, atol) in (("fp32", row.fp32), ("fp16", row.fp16)):
+        got = compute(done, feeds, numerics)
+        for name, expected in zip(got, want, strict=True):
+            assert close(got[name], expected, rtol, atol) == "", f"{name} in {numerics}"
+
+
+def test_every_handler_has_a_row() -> None:
+    """Operators that stand in other tests: control flow, and those of com.microsoft."""
+    elsewhere = {"If", "Loop", "Mod", "SimplifiedLayerNormalization", "Swish"}
+    tested = {row.op for row in ROWS}
+    assert {op for domain, op in registry.handlers() if domain == ""} - tested == elsewhere
+
+
+def test_handlers_follow_the_schemas() -> None:
+    """A handler knows only versions that exist, and the newest that onnx has; its attributes exist in some version."""
+    for (domain, op), handler in registry.handlers().items():
+        if domain != "" or op == "SimplifiedLayerNormalization":
+            continue
+        schemas = [s for s in onnx.defs.get_all_schemas_with_history() if s.name == op and s.domain in ("", "ai.onnx")]
+        versions = {s.since_version for s in schemas}
+        own = {1} if op == "LayerNormalization" else set()
+        if onnx.defs.onnx_opset_version() >= 28:  # an older onnx does not know all versions that the handlers do
+            assert set(handler.since) - own <= versions, op
+        assert inference.newest(op) in handler.since or op == "Upsample", op
+        attributes = {a for s in schemas for a in s.attributes}
+        assert set(handler.attributes) <= attributes, op
+        assert len(handler.inputs) <= max(s.max_input for s in schemas), op
