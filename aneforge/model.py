@@ -286,7 +286,7 @@ def _import(path: Source, options: Options, input_shapes: Shapes | None, dims: M
     from .onnx.view import from_model  # noqa: PLC0415
 
     shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
-    imported = import_graph(from_model(path, dims, shapes), options, resolve(options.target))
+    imported = import_graph(from_model(path, dims, shapes), options, resolve(options.target), passes.check_node)
     imported.check()
     return imported
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import onnx
 
-from aneforge import backends, pipeline
+from aneforge import backends, passes, pipeline
 from aneforge.backends import native
 from aneforge.errors import BackendUnavailableError, OptionError, Reason, RefusedNode, UnsupportedModelError
 from aneforge.onnx.importer import Imported, import_graph
@@ -70,7 +70,7 @@ def _answer(
     start = time.perf_counter()
     view = from_bytes(model, dict(options.dims))
     read = time.perf_counter()
-    imported = import_graph(view, options, target)
+    imported = import_graph(view, options, target, passes.check_node)
     done = time.perf_counter()
     budget = Budget() if record.word == backends.HOST else Budget.of_engine()
     work = Lowering(imported, options, target, budget)

@@ -19,7 +19,9 @@ def multiply_adds(view: NodeView, shape_of: Callable[[str], Shape | None]) -> in
         return 0
     shapes = [shape_of(name) if name else None for name in view.inputs]
     out = next((shape_of(name) for name in view.outputs if name), None)
-    if out is None or len(shapes) < 2 or shapes[0] is None or shapes[1] is None:
+    if not all(len(s) == 3 for s in shapes[:2] if s) and view.op in ("LSTM", "GRU", "RNN"):
+        return 0
+    if out is None or len(shapes) < 2 or not shapes[0] or not shapes[1]:
         return 0
     return count(shapes[0], shapes[1], out, view)
 
@@ -44,7 +46,8 @@ def _recurrent(x: Shape, w: Shape, out: Shape, view: NodeView) -> int:
     # x [S, B, I], w [D, G * H, I]: the recurrent products have H columns beside the I of the input
     steps, batch, features = (x[1], x[0], x[2]) if view.attributes.get("layout") else x
     directions, rows = w[0], w[1]
-    hidden = int(view.attributes.get("hidden_size", 0)) or rows
+    given = view.attributes.get("hidden_size")
+    hidden = given if isinstance(given, int) else rows
     return steps * batch * directions * rows * (features + hidden)
 
 

@@ -437,11 +437,11 @@ def _dequantize(
         raise Unfoldable
     if not (x.dtype.kind in "iu" or x.dtype.name in ("int4", "uint4", "int2", "uint2")):
         raise Unfoldable
-    at = wrap(axis, x.ndim) if x.ndim else 0
 
     def spread(parameter: Array) -> Array:
         if parameter.size == 1 and parameter.ndim <= 1 and not block_size:
             return parameter.reshape(())
+        at = wrap(axis, x.ndim)
         if block_size:
             return np.repeat(parameter, block_size, at)[tuple(slice(0, d) for d in x.shape)]
         return parameter.reshape([-1 if i == at else 1 for i in range(x.ndim)])

@@ -18,7 +18,7 @@ from ..errors import DynamicShapeError, InternalError, Reason, Refused, RefusedN
 from ..ir import Program, Tensor
 from ..options import Options
 from ..targets import Target, resolve
-from . import folding, inference
+from . import faint, folding, inference, whole
 from .cost import multiply_adds
 from .folds import Unfoldable
 from .node import FLOATS, MAX_RANK, Node
@@ -57,6 +57,8 @@ class Binding:
     dtype: np.dtype[Any] | None
     shape: Shape | None
     missing: Reason | None = None
+    whole: bool = False
+    """Whether its floats may be whole numbers beyond what fp16 counts: see `whole`."""
 
     @classmethod
     def of(cls, array: Array) -> Binding:
@@ -188,9 +190,9 @@ def import_graph(
             lowering of whole regions tells.
     """
     options = options or Options()
-    scope = Scope(view, options, target or resolve(options.target), check)
-    for node in view.nodes:
-        scope.run(node)
+    scope = Scope(view, options, target or resolve(options.target), check).walk()
+    if too_faint := faint.faint(scope):  # known only when constants are: so all is done once more, without them
+        scope = Scope(view, options, scope.target, check, kept=too_faint).walk()
     return Imported(view, options, scope.target, tuple(scope.results), scope.values, scope.dtypes, scope)
 
 
@@ -198,10 +200,22 @@ class Scope:
     """The state of one import."""
 
     def __init__(
-        self, view: GraphView, options: Options, target: Target, check: Check | None, around: Scope | None = None
+        self,
+        view: GraphView,
+        options: Options,
+        target: Target,
+        check: Check | None,
+        around: Scope | None = None,
+        kept: Mapping[int, Reason] | None = None,
     ) -> None:
         self.view, self.options, self.target = view, options, target
         self._check = check
+        self._kept = kept or {}
+        """Nodes that are to stay on the CPU, whatever their handlers say."""
+        self._producers: dict[str, NodeView] | None = None
+        self._readers: dict[str, list[NodeView]] | None = None
+        self.whole: set[str] = set()
+        """Float values that may hold whole numbers beyond what fp16 counts."""
         self.values: dict[str, Value] = {}
         self.dtypes: dict[str, np.dtype[Any] | None] = {}
         self.missing: dict[str, Reason] = {}
@@ -224,7 +238,9 @@ class Scope:
 
     def get(self, name: str) -> Binding:
         """All that is known about a value, to be known in another scope."""
-        return Binding(self.values.get(name), self.dtypes.get(name), self.shape(name), self.missing.get(name))
+        return Binding(
+            self.values.get(name), self.dtypes.get(name), self.shape(name), self.missing.get(name), name in self.whole
+        )
 
     def bind(self, name: str, given: Binding) -> None:
         """Makes a value of another scope known here under `name`."""
@@ -233,6 +249,8 @@ class Scope:
             self._shapes[name] = given.shape
         if given.missing is not None:
             self.missing[name] = given.missing
+        if given.whole:
+            self.whole.add(name)
 
     def body(self, view: GraphView, arguments: Sequence[Binding] = ()) -> Scope:
         """The scope of a body, imported in place: every node of it must have an engine form.
@@ -247,7 +265,37 @@ class Scope:
             result = inner.results[-1]
             if result.reason is not None:
                 raise Refused(result.reason.kind, f"in its body, {node.op} (node {node.name!r}): {result.reason.text}")
+        for reason in faint.faint(inner).values():
+            raise Refused(reason.kind, f"in its body, {reason.text}")
         return inner
+
+    def walk(self) -> Scope:
+        """Imports all nodes."""
+        for node in self.view.nodes:
+            self.run(node)
+        return self
+
+    def producer(self, name: str) -> NodeView | None:
+        """The node of this graph that makes a value."""
+        if self._producers is None:
+            self._producers = {out: node for node in self.view.nodes for out in node.outputs if out}
+        return self._producers.get(name)
+
+    def readers(self, name: str) -> list[NodeView]:
+        """The nodes of this graph that read a value; those whose bodies read it count."""
+        if self._readers is None:
+            self._readers = {}
+            for node in self.view.nodes:
+                for given in dict.fromkeys((*node.inputs, *node.implicit)):
+                    self._readers.setdefault(given, []).append(node)
+        return self._readers.get(name, [])
+
+    def known(self, name: str) -> Array | None:
+        """A value known at import, though its node may not have had its turn."""
+        value = self.values.get(name)
+        if value is None and (made := self.producer(name)) is not None and made.op == "Constant":
+            value = next((v for v in made.attributes.values() if isinstance(v, np.ndarray)), None)
+        return value if isinstance(value, np.ndarray) else None
 
     def shape(self, name: str) -> Shape | None:
         """The static shape of a value, if it has one."""
@@ -270,6 +318,7 @@ class Scope:
                 for name, array in zip(view.outputs, folded, strict=False):
                     self._store(name, array, array.dtype, array.shape)
             else:
+                self._keep(view)
                 handler, since = find(view.op, view.domain, view.version)
                 layout = handler.layout
                 with ir.origin(*([view.index] if self._mark else [])):
@@ -291,8 +340,19 @@ class Scope:
                 self.bugs[view.index] = e
         if status == "cpu":
             self._leave(view)
+            if whole.makes_whole(self, view):
+                self.whole |= {n for n in view.outputs if (d := self.dtypes.get(n)) is not None and d.name in FLOATS}
         macs = multiply_adds(view, self.shape)
         self.results.append(NodeResult(view.index, view.name, view.op, view.domain, status, reason, macs, layout))
+
+    def _keep(self, view: NodeView) -> None:
+        """Raises Refused for a node that must not see, or give, fp16."""
+        if (reason := self._kept.get(view.index)) is not None:
+            raise Refused(reason.kind, reason.text)
+        for name in view.inputs:
+            if name in self.whole and not whole.harmless(self, view):
+                text = f"{name!r} holds integers as floats, beyond {whole.COUNTED} maybe, and fp16 counts no further"
+                raise Refused("data type", text)
 
     def _fold(self, view: NodeView) -> list[Array] | None:
         given: list[Array | None] = []

@@ -7,6 +7,7 @@ What comes out is a hint: the importer's type rules win on a difference, because
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -50,7 +51,14 @@ def skeleton(model: ModelProto, tensors: Mapping[str, Array], external: External
     for node in graph.node:
         for attribute in node.attribute:
             _internalize(attribute, external)
+            if node.op_type == "Einsum" and not _EQUATION.fullmatch(attribute.s):
+                # onnx's own inference (1.23) never comes back from some of these
+                raise ModelError(f"Einsum (node {node.name!r}) has the equation {attribute.s!r}, which is none")
     return out
+
+
+_TERM = rb"[A-Za-z\s]*(\.\.\.[A-Za-z\s]*)?"
+_EQUATION = re.compile(_TERM + rb"(," + _TERM + rb")*(->" + _TERM + rb")?")
 
 
 def _internalize(attribute: AttributeProto, external: External) -> None:

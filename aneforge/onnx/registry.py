@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from onnx import AttributeProto
+
 from ..errors import Refused
 from ..ir import Tensor
 from . import folding
@@ -141,7 +143,7 @@ def find(op: str, domain: str, version: int) -> tuple[Handler, int]:
     handler = handlers().get((domain, op))
     name = f"{domain}::{op}" if domain else op
     if handler is None:
-        if domain == "" and folding.knows(op):
+        if domain == "" and op in folding.SHAPED:
             raise Refused(
                 "computed parameter", f"{name} is computed at import only, and its inputs are computed at run time"
             )
@@ -171,9 +173,9 @@ def attributes_of(handler: Handler, node: Node) -> dict[str, Any]:
     unknown = [name for name in given if name not in handler.attributes and name not in handler.ignores]
     if unknown:
         raise Refused("attribute form", f"the attribute {unknown[0]!r} has no engine form")
-    raw = [name for name, value in given.items() if isinstance(value, bytes)]
+    raw = [name for name, value in given.items() if isinstance(value, (bytes, AttributeProto))]
     if raw:
-        raise Refused("attribute form", f"the attribute {raw[0]!r} is no text")
+        raise Refused("attribute form", f"the attribute {raw[0]!r} is neither a number nor text nor a tensor")
     missing = [n for n, default in handler.attributes.items() if default is inspect.Parameter.empty and n not in given]
     if missing:
         raise Refused("attribute form", f"the attribute {missing[0]!r} is missing")

@@ -106,6 +106,8 @@ def _external(tensor: onnx.TensorProto, shape: tuple[int, ...], external: Extern
 
 def _bits(tensor: onnx.TensorProto) -> int:
     """Bits of an element of a type that numpy does not have; four-bit and two-bit ones are packed."""
+    if tensor.data_type not in TensorProto.DataType.values():
+        raise ModelError(f"tensor {tensor.name!r} is of the unknown type {tensor.data_type}")
     name = TensorProto.DataType.Name(tensor.data_type)
     if name in ("INT4", "UINT4", "FLOAT4E2M1"):
         return 4

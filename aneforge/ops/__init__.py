@@ -151,6 +151,7 @@ from .normalize import (
 )
 from .norms import (
     batch_norm_any,
+    centred,
     group_norm,
     hardmax,
     instance_norm_any,
@@ -283,6 +284,7 @@ __all__ = [
     "causal_mask",
     "ceil",
     "celu",
+    "centred",
     "clamp",
     "clamped_relu",
     "clip",

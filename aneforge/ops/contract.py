@@ -62,8 +62,12 @@ def contract_axis(x: Tensor, axis: int, matrix: NDArray[Any]) -> Tensor:
 
 
 def reshape_if(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """reshape, or x itself where it has that shape."""
-    return x if x.shape == shape else s.reshape(x, shape)
+    """reshape, or x itself where it has that shape; scalars come and go by single axes: MIL has no reshape to none."""
+    if x.shape == shape:
+        return x
+    if not shape:
+        return s.squeeze(x, tuple(range(x.rank)))
+    return s.reshape(x, shape) if x.rank else s.expand_dims(x, tuple(range(len(shape))))
 
 
 def select_axis(x: Tensor, axis: int, indices: NDArray[Any]) -> Tensor:

@@ -94,7 +94,7 @@ def inverse(x: Tensor, epsilon: float = 1e-4) -> Tensor:
 
 @declare
 def log(x: Tensor, epsilon: float = 0.0) -> Tensor:
-    """Natural logarithm of x + epsilon. log(0) is -45440 on the engine (Q21)."""
+    """Natural logarithm of x + epsilon. log(0) is -45440 on A13 (Q21): legalization gives -inf there."""
     return make("log", {"x": floating("log", "x", x)}, {"epsilon": number("log", "epsilon", epsilon)}, x.type)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .. import ops
 from ..ir import Op, Replacement, Tensor, Uses, rule
-from .match import FP16_MAX, constant, made_by, per_channel, split_constant
+from .match import FP16_MAX, VIEWS, constant, made_by, per_channel, scalar, split_constant
 
 _LEAST = 2.0**-10
 """A filter's greatest weight stays at or above this after scaling, so that its small ones keep their precision in
@@ -69,6 +69,63 @@ def scale_into_weight(op: Op, uses: Uses) -> Replacement:
         axis, scale = 0, along
     scaled = weight * scale.reshape([-1 if i == axis else 1 for i in range(weight.ndim)])
     return _with_weight(below, scaled) if _holds(scaled, axis) else None
+
+
+@rule(
+    "scale-of-sum",
+    "mul real_div",
+    "sum * (1 / n): a scalar factor goes through changes of shape and other factors into the weight of a product, so that "
+    "the sum itself need not lie in fp16",
+    required=True,
+)
+def scale_of_sum(op: Op, uses: Uses) -> Replacement:
+    """Of sums (products with equal weights), whose weights may then be smaller, and of other products with constants."""
+    factor, x = _scalar_factor(op)
+    if factor is None or x.type != op.types[0]:
+        return None
+    views: list[Op] = []
+    while uses(x) == 1:
+        if x.op.kind in VIEWS:
+            views.append(x.op)
+            x = x.op.operand("x")
+            continue
+        inner, below = _scalar_factor(x.op) if x.op.kind in ("mul", "real_div") else (None, x)
+        if inner is None or below.type != x.type:
+            break
+        factor, x = factor * inner, below
+    if x.op.kind not in ("conv", "matmul") or "bias" in x.op.inputs or uses(x) != 1:
+        return None
+    if not views and x is _scalar_factor(op)[1] and not _equal_weights(x.op):
+        return None  # a plain product: `scale-into-weight` has its own say
+    weight = _weight_of(x.op)
+    if weight is None:
+        return None
+    scaled = weight * factor
+    peak = np.abs(scaled).max(initial=0.0)
+    if not (2.0**-14 <= peak <= FP16_MAX if _equal_weights(x.op) else _holds(scaled, _rows(x.op))):
+        return None
+    return ops.reshape_if(_with_weight(x.op, scaled), op.types[0].shape)
+
+
+def _scalar_factor(op: Op) -> tuple[float | None, Tensor]:
+    """(c, x) of x * c, c * x, x / c; c is None where there is none."""
+    x, y = op.operand("x"), op.operand("y")
+    value = scalar(y)
+    if op.kind == "real_div":
+        return (1.0 / value if value is not None and np.isfinite(value) and value != 0.0 else None), x
+    if value is None:
+        value, x = scalar(x), y
+    return (value if value is not None and np.isfinite(value) and value != 0.0 and not x.is_const else None), x
+
+
+def _rows(op: Op) -> int:
+    """The axis of the weight along which the outputs lie."""
+    return 0 if op.kind == "conv" or op.params["transpose_y"] else 1
+
+
+def _equal_weights(op: Op) -> bool:
+    """Whether `op` adds up what it is given, each with the same weight."""
+    return scalar(op.operand("weight" if op.kind == "conv" else "y")) is not None
 
 
 @rule("scale-before-bias", "mul", "(y + b) * c is y * c + b * c, and y * c may fold into a weight")
@@ -173,6 +230,7 @@ RULES = (
     batch_norm,
     pad_into_conv,
     scale_before_bias,
+    scale_of_sum,
     scale_into_weight,
     scale_before_conv,
     shift_before_conv,

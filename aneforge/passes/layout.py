@@ -25,8 +25,7 @@ def view_chain(op: Op, uses: Uses) -> Replacement:
     below = made_by(op.operand("x"), *VIEWS)
     if below is None:
         return None
-    x, shape = below.operand("x"), op.types[0].shape
-    return x if x.shape == shape else ops.reshape(x, shape)
+    return ops.reshape_if(below.operand("x"), op.types[0].shape)
 
 
 @rule("transpose-noop", "transpose", "axes of extent 1 may move freely: the order of elements stays")

@@ -15,7 +15,8 @@ from .. import ops
 from ..errors import AneforgeError, Reason
 from ..ir import Op, Origin, Program, RuleSet, Tensor, Uses, const, rewrite, topological
 from ..targets import Target
-from . import arithmetic, forms, kernels, layout, slices
+from . import arithmetic, extremes, forms, kernels, layout, slices
+from .extremes import lost
 from .limits import refusal
 from .masks import mask_clamp
 from .match import ROUNDING
@@ -56,6 +57,8 @@ def _rules(target: Target) -> RuleSet:
             *kernels.window_rules(target),
             *slices.RULES,
             *slices.target_rules(target),
+            *extremes.RULES,
+            *extremes.target_rules(target),
             arithmetic.constant_layout,
             *layout.RULES,
         )
@@ -85,7 +88,7 @@ def violations(program: Program, target: Target) -> list[Violation]:
     """What the target does not take of a program as it stands."""
     found: list[Violation] = []
     for op in program.ops:
-        why = refusal(op, target)
+        why = refusal(op, target) or lost(op)
         if why is not None:
             found.append(Violation(op, f"{op.kind} -> {', '.join(map(str, op.types))}", why, program.origins(op)))
     for role, ports in (("input", program.inputs), ("output", program.outputs)):
@@ -138,7 +141,7 @@ def check_node(outputs: Sequence[Tensor], inputs: Collection[Tensor], target: Ta
     for op in topological(outputs, at=given):
         if op.is_leaf:
             continue
-        if rules.fires(op, uses) or refusal(op, target) is not None:
+        if rules.fires(op, uses) or _refusal(op, target) is not None:
             plain = False
             break
     for tensor in given:
@@ -153,7 +156,12 @@ def check_node(outputs: Sequence[Tensor], inputs: Collection[Tensor], target: Ta
         [(f"x{i}", t) for i, t in enumerate(leaves)], [(f"y{i}", t) for i, t in enumerate(dict.fromkeys(wanted))]
     )
     program, _ = rewrite(program, rules)
-    return next((why for op in program.ops if (why := refusal(op, target)) is not None), None)
+    return next((why for op in program.ops if (why := _refusal(op, target)) is not None), None)
+
+
+def _refusal(op: Op, target: Target) -> Reason | None:
+    """What is wrong with `op`, seen alone: whether it is part of a mask, only the whole region shows."""
+    return refusal(op, target) or lost(op, maybe_mask=True)
 
 
 def _extent_of_input(tensor: Tensor, target: Target) -> Reason | None:

@@ -127,8 +127,16 @@ def unit_variance(op: Op, uses: Uses) -> Replacement:
         if found is None:
             continue
         if found[0] is x or _same_centre(found[0], x):
-            return ops.unit_variance(x, found[1], found[2])
+            return ops.unit_variance(ops.centred(x, found[1]) if _is_centred(x, found[1]) else x, found[1], found[2])
     return None
+
+
+def _is_centred(x: Tensor, axes: tuple[int, ...]) -> bool:
+    """Whether x is some value minus its mean over `axes`: rounded once, which `ops.centred` mends."""
+    if x.op.kind != "sub":
+        return False
+    mean = mean_of(x.op.operand("y"))
+    return mean is not None and mean[0] is x.op.operand("x") and mean[1] == axes
 
 
 def _same_centre(a: Tensor, b: Tensor) -> bool:

@@ -14,7 +14,8 @@ namespace {
 std::atomic<int64_t> executables{0};
 
 AfStatus& out_of_memory() noexcept {
-  static AfStatus status{Code::kFailed, std::string()};  // an empty string needs no memory; the text is given by status_text
+  static AfStatus status{Code::kFailed,
+                         std::string()};  // an empty string needs no memory; the text is given by status_text
   return status;
 }
 
@@ -39,7 +40,8 @@ const char* status_text(const AfStatus* s) {
 }
 void status_release(AfStatus* s) { release_status(s); }
 AfStatus* status_create(int32_t code, const char* text) {
-  const bool known = code >= static_cast<int32_t>(Code::kInvalidArgument) && code <= static_cast<int32_t>(Code::kFailed);
+  const bool known =
+      code >= static_cast<int32_t>(Code::kInvalidArgument) && code <= static_cast<int32_t>(Code::kFailed);
   try {
     return make_status(known ? static_cast<Code>(code) : Code::kFailed, text ? text : "");
   } catch (...) {
@@ -81,8 +83,8 @@ AfPort executable_output(const AfExecutable* e, size_t i) {
 }
 const char* executable_describe(const AfExecutable* e) { return e ? e->description.c_str() : ""; }
 
-AfStatus* executable_run(const AfExecutable* e, const AfView* inputs, size_t n_inputs, const AfView* outputs, size_t n_outputs,
-                         size_t threads, AfEvents* events) {
+AfStatus* executable_run(const AfExecutable* e, const AfView* inputs, size_t n_inputs, const AfView* outputs,
+                         size_t n_outputs, size_t threads, AfEvents* events) {
   return guarded([&] {
     require(e != nullptr, "run: no executable");
     require(inputs || n_inputs == 0, "run: no inputs given");
@@ -142,10 +144,28 @@ void from_half(const uint16_t* from, float* to, size_t n) {
 }
 
 const AfApi api = {
-    AF_ABI,          version,           status_code,        status_text,          status_release,      status_create,
-    compile,         executable_retain, executable_release, executable_n_inputs,  executable_n_outputs, executable_input,
-    executable_output, executable_describe, executable_run, install_hooks,        ep_of_token,         live_eps,
-    ep_regions,      counters,          to_half,            from_half,
+    AF_ABI,
+    version,
+    status_code,
+    status_text,
+    status_release,
+    status_create,
+    compile,
+    executable_retain,
+    executable_release,
+    executable_n_inputs,
+    executable_n_outputs,
+    executable_input,
+    executable_output,
+    executable_describe,
+    executable_run,
+    install_hooks,
+    ep_of_token,
+    live_eps,
+    ep_regions,
+    counters,
+    to_half,
+    from_half,
 };
 
 }  // namespace

@@ -34,16 +34,16 @@ typedef struct AfView {
 } AfView;
 
 typedef struct AfEvents {
-  uint64_t saturated_inputs;  /* see core/executable.h */
+  uint64_t saturated_inputs; /* see core/executable.h */
   uint64_t nonfinite_outputs;
 } AfEvents;
 
 /* A group of nodes that the execution provider is to claim. Names and arrays are copied before accept() returns. */
 typedef struct AfRegion {
-  const char* name;          /* for logs and reports */
-  const size_t* nodes;       /* positions in the graph that was handed over */
+  const char* name;    /* for logs and reports */
+  const size_t* nodes; /* positions in the graph that was handed over */
   size_t n_nodes;
-  AfExecutable* executable;  /* the provider takes its own reference; NULL only when compile_error is set */
+  AfExecutable* executable;       /* the provider takes its own reference; NULL only when compile_error is set */
   const char* const* input_names; /* ONNX value name of each input port, in port order */
   size_t n_inputs;
   const char* const* output_names; /* of each output port, in port order */
@@ -53,17 +53,18 @@ typedef struct AfRegion {
 typedef struct AfCapability {
   const AfRegion* regions;
   size_t n_regions;
-  const char* compile_error; /* or NULL. Raised from Compile, the one loud place; any ordinary node is claimed to get there */
-  const char* warning;       /* or NULL. Logged once through ONNX Runtime's logger */
-  const char* on_overflow;   /* "warn" (default when NULL), "error" or "ignore" */
+  const char*
+      compile_error;   /* or NULL. Raised from Compile, the one loud place; any ordinary node is claimed to get there */
+  const char* warning; /* or NULL. Logged once through ONNX Runtime's logger */
+  const char* on_overflow; /* "warn" (default when NULL), "error" or "ignore" */
 } AfCapability;
 
 /* What a capability hook is told. Everything is borrowed for the call. */
 typedef struct AfGraph {
-  uint64_t ep;              /* one number for one OrtEp, never reused in a process */
-  const char* parent_op;    /* "" for the main graph, else the control-flow operator whose body this is */
-  const char* model_path;   /* "" when the model came from memory */
-  const void* model;        /* the graph as a serialized ModelProto; large weights by address, see ep/graph_to_onnx.h */
+  uint64_t ep;            /* one number for one OrtEp, never reused in a process */
+  const char* parent_op;  /* "" for the main graph, else the control-flow operator whose body this is */
+  const char* model_path; /* "" when the model came from memory */
+  const void* model;      /* the graph as a serialized ModelProto; large weights by address, see ep/graph_to_onnx.h */
   size_t model_size;
   const char* const* option_keys; /* the session's ep.aneforgeprovider.* entries, without the prefix */
   const char* const* option_values;
@@ -74,7 +75,8 @@ typedef struct AfHooks {
   uint32_t abi;
   void* user;
   /* Called without the GIL on the thread that creates the session; calls accept at most once. */
-  AfStatus* (*capability)(void* user, const AfGraph* graph, void (*accept)(void* context, const AfCapability*), void* context);
+  AfStatus* (*capability)(void* user, const AfGraph* graph, void (*accept)(void* context, const AfCapability*),
+                          void* context);
 } AfHooks;
 
 typedef struct AfRegionStats {
@@ -101,8 +103,8 @@ typedef struct AfApi {
   AfPort (*executable_output)(const AfExecutable*, size_t);
   const char* (*executable_describe)(const AfExecutable*);
   /* threads: 0 = as many as the machine has, 1 = the calling thread only. events may be NULL. */
-  AfStatus* (*executable_run)(const AfExecutable*, const AfView* inputs, size_t n_inputs, const AfView* outputs, size_t n_outputs,
-                              size_t threads, AfEvents* events);
+  AfStatus* (*executable_run)(const AfExecutable*, const AfView* inputs, size_t n_inputs, const AfView* outputs,
+                              size_t n_outputs, size_t threads, AfEvents* events);
 
   /* Execution provider. NULL uninstalls. */
   AfStatus* (*install_hooks)(const AfHooks*);

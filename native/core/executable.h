@@ -11,8 +11,9 @@
 
 namespace aneforge {
 
-// What the program declares. The caller's tensors must have this shape; their element type may differ: conversion happens
-// inside run(), once (float32/double -> fp16: finite values beyond ±65504 saturate, infinities stay; bool is 0/1).
+// What the program declares. The caller's tensors must have this shape; their element type may differ: conversion
+// happens inside run(), once (float32/double -> fp16: finite values beyond ±65504 saturate, infinities stay; bool is
+// 0/1).
 struct Port {
   std::string name;  // as in the program text
   DType dtype = DType::kUndefined;
@@ -30,8 +31,8 @@ class Executable {
   virtual ~Executable() = default;
   virtual const std::vector<Port>& inputs() const = 0;
   virtual const std::vector<Port>& outputs() const = 0;
-  // Thread-safe and re-entrant. Views are in port order. Throws Error{kInvalidArgument} for a wrong count, shape or a dtype
-  // that does not convert.
+  // Thread-safe and re-entrant. Views are in port order. Throws Error{kInvalidArgument} for a wrong count, shape or a
+  // dtype that does not convert.
   virtual PortEvents run(const ConstTensorView* inputs, size_t n_inputs, const TensorView* outputs, size_t n_outputs,
                          Parallel& parallel) const = 0;
   // One line for reports: backend, instruction set, kernels chosen, arena bytes.
@@ -40,8 +41,8 @@ class Executable {
 
 using Options = std::vector<std::pair<std::string, std::string>>;
 
-// The hand-over format: program text and weight blob, in memory. Valid during compile only; an executable keeps its own copy
-// of what it needs.
+// The hand-over format: program text and weight blob, in memory. Valid during compile only; an executable keeps its own
+// copy of what it needs.
 struct MilFile {
   const char* text = nullptr;
   size_t text_size = 0;

@@ -1,5 +1,5 @@
-// Half precision without hardware: IEEE binary16 <-> binary32 and binary64, round to nearest even, exact for every value
-// (subnormals, infinities, NaN payloads as x86 F16C gives them). Branch-light, so that loops over them vectorize.
+// Half precision without hardware: IEEE binary16 <-> binary32 and binary64, round to nearest even, exact for every
+// value (subnormals, infinities, NaN payloads as x86 F16C gives them). Branch-light, so that loops over them vectorize.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -32,8 +32,8 @@ inline uint16_t float_to_half(float f) {
   const uint32_t bits = float_bits(f);
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t rest = bits & 0x7fffffffu;
-  // Subnormal result: 0.5 has ulp 2^-24, so the adder itself rounds to the grid of half's subnormals. The guard keeps other
-  // magnitudes out of the addition.
+  // Subnormal result: 0.5 has ulp 2^-24, so the adder itself rounds to the grid of half's subnormals. The guard keeps
+  // other magnitudes out of the addition.
   const uint32_t low = rest < 0x38800000u ? rest : 0u;
   const uint32_t small = float_bits(bits_float(low) + 0.5f) - 0x3f000000u;
   const uint32_t normal = (rest + 0xc8000fffu + ((rest >> 13) & 1u)) >> 13;

@@ -9,10 +9,11 @@ namespace aneforge {
 class Parallel {
  public:
   virtual ~Parallel() = default;
-  // Calls fn(user, i) exactly once for each i in [0, total), from any threads, and returns when all are done. fn must not
-  // throw (the frames between may be C).
+  // Calls fn(user, i) exactly once for each i in [0, total), from any threads, and returns when all are done. fn must
+  // not throw (the frames between may be C).
   virtual void run(size_t total, void (*fn)(void* user, size_t i), void* user) = 0;
-  // How many threads may take part: a hint for choosing the number of tasks (2 to 4 per thread). Never a factor in results.
+  // How many threads may take part: a hint for choosing the number of tasks (2 to 4 per thread). Never a factor in
+  // results.
   virtual size_t width() const = 0;
 
   // parallel.each(n, [&](size_t i) { … });
@@ -23,7 +24,9 @@ class Parallel {
       return;
     }
     using Body = std::remove_reference_t<F>;
-    run(total, [](void* user, size_t i) { (*static_cast<Body*>(user))(i); }, const_cast<void*>(static_cast<const void*>(&body)));
+    run(
+        total, [](void* user, size_t i) { (*static_cast<Body*>(user))(i); },
+        const_cast<void*>(static_cast<const void*>(&body)));
   }
 };
 

@@ -1,5 +1,5 @@
-// Errors inside the native library: one exception type with a code. Nothing of it leaves the C boundary (see core/c_api.cc,
-// ep/): there each is turned into an AfStatus or an OrtStatus.
+// Errors inside the native library: one exception type with a code. Nothing of it leaves the C boundary (see
+// core/c_api.cc, ep/): there each is turned into an AfStatus or an OrtStatus.
 #pragma once
 #include <cstdint>
 #include <stdexcept>

@@ -105,8 +105,8 @@ class Workers {
   bool stopping_ = false;
 };
 
-// Never freed: a thread may still be inside while static objects go. (After a fork the child leaves its parent's copy alone: its
-// mutex may be held by a thread that does not exist there.)
+// Never freed: a thread may still be inside while static objects go. (After a fork the child leaves its parent's copy
+// alone: its mutex may be held by a thread that does not exist there.)
 std::atomic<Workers*> current{nullptr};
 
 Workers& workers() {

@@ -1,8 +1,10 @@
-// Threads for programs that run outside an ONNX Runtime session. One pool a process, started by the first loop that wants
-// helpers, blocked on a condition variable while there is nothing to do (a second pool that spins would starve the first).
+// Threads for programs that run outside an ONNX Runtime session. One pool a process, started by the first loop that
+// wants helpers, blocked on a condition variable while there is nothing to do (a second pool that spins would starve
+// the first).
 //
-// A loop started from inside a loop runs on the thread that starts it. Concurrent callers share the workers. In a forked child the
-// pool is made anew. Workers are joined when the library is unloaded or the process exits; loops after that run on their caller.
+// A loop started from inside a loop runs on the thread that starts it. Concurrent callers share the workers. In a
+// forked child the pool is made anew. Workers are joined when the library is unloaded or the process exits; loops after
+// that run on their caller.
 #pragma once
 #include <cstddef>
 

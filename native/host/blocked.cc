@@ -48,7 +48,7 @@ struct Operation {
   int32_t weights = -1, bias = -1;
   int halo_h = 0, halo_w = 0; // that in[0] must have
   vec::PoolParams pool;
-  bool narrow = false;        // Q06
+  vec::PoolAllParams mean;
   int repeat_h = 1, repeat_w = 1;
 };
 
@@ -79,13 +79,15 @@ class Planner {
     for (size_t i = 0; i < graph_.steps.size(); ++i) {
       const Step& step = graph_.steps[i];
       if (step.dead || step.kernel) continue;
-      std::optional<Operation> o = recognize(step);
+      std::optional<Operation> o = step.kind == "reshape" ? mean_by_product(i) : recognize(step);
       if (!o) continue;
-      o->step = i;
-      o->out = step.results[0];
-      o->word = step.kind;
+      if (o->out < 0) {
+        o->step = i;
+        o->out = step.results[0];
+        o->word = step.kind;
+      }
       blocked_[static_cast<size_t>(o->out)] = true;
-      operation_at_[i] = static_cast<int>(operations_.size());
+      operation_at_[i] = operation_at_[o->step] = static_cast<int>(operations_.size());
       operations_.push_back(std::move(*o));
     }
     if (operations_.empty()) return;
@@ -99,6 +101,12 @@ class Planner {
   bool is_blocked(int32_t id) const { return id >= 0 && static_cast<size_t>(id) < blocked_.size() && blocked_[static_cast<size_t>(id)]; }
   bool is_constant(int32_t id) { return value(graph_.root(id)).constant(); }
   std::optional<ImageLayout> image(int32_t id) { return id < 0 ? std::nullopt : image_of(value(id).shape); }
+  // Of a value that some operation here makes or takes; [N, C] is what a spatial mean may leave.
+  ImageLayout extent(int32_t id) {
+    Shape shape = value(id).shape;
+    if (shape.size() == 2) shape.insert(shape.end(), 2, 1);
+    return *image_of(shape);
+  }
   const std::vector<int32_t>& consumers(int32_t id) const { return consumers_[static_cast<size_t>(id)]; }
 
   // ---- recognize
@@ -226,7 +234,57 @@ class Planner {
     Operation o;
     o.kind = Operation::Kind::kMean;
     o.in = {x};
-    o.narrow = graph_.settings.has(Quirk::kQ06);
+    o.mean.narrow = graph_.settings.has(Quirk::kQ06);
+    return o;
+  }
+
+  // The step that alone reads a value, or none.
+  std::optional<size_t> only_consumer(int32_t id) {
+    if (graph_.is_output(id) || consumers(id).size() != 1) return std::nullopt;
+    const auto at = static_cast<size_t>(consumers(id)[0]);
+    return graph_.steps[at].dead || graph_.steps[at].kernel ? std::nullopt : std::optional<size_t>(at);
+  }
+
+  // A spatial mean as the lowering writes it, because the engine's own reduction is narrow (Q06): reshape to [N C, H W], matmul by a
+  // column of equal numbers, reshape to [N, C, 1, 1] or [N, C].
+  std::optional<Operation> mean_by_product(size_t at) {
+    const Step& flatten = graph_.steps[at];
+    const int32_t x = operand_of(flatten, "x");
+    if (!is_blocked(x) || flatten.results.size() != 1 || !ordinary(graph_, flatten.results[0])) return std::nullopt;
+    const ImageLayout in = *image(x);
+    const int64_t pixels = static_cast<int64_t>(in.height) * in.width;
+    const Shape& flat = value(flatten.results[0]).shape;
+    if (flat.size() < 2 || flat.back() != pixels || value(x).count != value(flatten.results[0]).count) return std::nullopt;
+    const std::optional<size_t> second = only_consumer(flatten.results[0]);
+    if (!second) return std::nullopt;
+    const Step& product = graph_.steps[*second];
+    const int32_t y = operand_of(product, "y");
+    if (product.kind != "matmul" || operand_of(product, "x") != flatten.results[0] || y < 0 || !is_constant(y) ||
+        !ordinary(graph_, y) || !ordinary(graph_, product.results[0]) || value(y).count != pixels)
+      return std::nullopt;
+    const std::optional<bool> tx = known_flag(graph_, product, "transpose_x", false);
+    if (!tx || *tx || value(product.results[0]).count * pixels != value(x).count) return std::nullopt;
+    const float* weights = graph_.floats(y);
+    for (int64_t i = 1; i < pixels; ++i)
+      if (weights[i] != weights[0]) return std::nullopt;
+    const std::optional<size_t> third = only_consumer(product.results[0]);
+    if (!third) return std::nullopt;
+    const Step& last = graph_.steps[*third];
+    if (last.kind != "reshape" || operand_of(last, "x") != product.results[0] || !ordinary(graph_, last.results[0])) return std::nullopt;
+    const Shape& shape = value(last.results[0]).shape;
+    const Shape two{in.batch, in.channels}, four{in.batch, in.channels, 1, 1};
+    if (shape != two && shape != four) return std::nullopt;
+    Operation o;
+    o.kind = Operation::Kind::kMean;
+    o.in = {x};
+    o.out = last.results[0];
+    o.step = *third;
+    o.word = "spatial_mean";
+    o.mean.op = vec::Reduce::kSum;
+    o.mean.scale = weights[0];
+    o.mean.saturate = numerics_.saturate_sums;
+    for (size_t step : {at, *second}) graph_.steps[step].dead = true;
+    operation_at_[*second] = static_cast<int>(operations_.size());
     return o;
   }
 
@@ -377,7 +435,7 @@ class Planner {
     const auto found = places_.find(key);
     if (found != places_.end()) return found->second;
     Place p;
-    p.layout = *image(id);
+    p.layout = extent(id);
     p.layout.planar = planar;
     return places_.emplace(key, p).first->second;
   }
@@ -541,10 +599,10 @@ class Planner {
         return;
       }
       case Operation::Kind::kMean: {
-        const bool narrow = o.narrow;
+        const vec::PoolAllParams params = o.mean;
         step->kernel = kernel([=](const Frame& frame) {
           vec::clear_halo(out, frame.out(y), *frame.parallel);
-          vec::pool_all(vec::Reduce::kMean, narrow, in, frame.in(x), out, frame.out(y), rounding, *frame.parallel);
+          vec::pool_all(params, in, frame.in(x), out, frame.out(y), rounding, *frame.parallel);
         });
         return;
       }

@@ -6,8 +6,8 @@
 namespace aneforge::host {
 
 void Build::fail(const std::string& what) const {
-  throw Error(Code::kCorrupt,
-              "program text, line " + std::to_string(step_.line) + ": " + step_.kind + " '" + step_.name + "': " + what);
+  throw Error(Code::kCorrupt, "program text, line " + std::to_string(step_.line) + ": " + step_.kind + " '" +
+                                  step_.name + "': " + what);
 }
 
 void Build::unsupported(const std::string& what) const {
@@ -31,8 +31,7 @@ int32_t Build::read_any(const char* name) {
 
 int32_t Build::read(const char* name, Storage storage) {
   const int32_t id = read_any(name);
-  if (at(id).storage != storage)
-    fail(std::string("argument '") + name + "' has type " + mil::name_of(at(id).declared));
+  if (at(id).storage != storage) fail(std::string("argument '") + name + "' has type " + mil::name_of(at(id).declared));
   return id;
 }
 
@@ -89,7 +88,8 @@ std::string Build::text(const char* name, const char* absent) const { return giv
 int64_t Build::axis(const char* name, int64_t absent, size_t rank) const {
   const int64_t r = static_cast<int64_t>(rank);
   const int64_t a = integer(name, absent);
-  if (a < -r || a >= r) fail(std::string("argument '") + name + "' = " + std::to_string(a) + " is no axis of rank " + std::to_string(r));
+  if (a < -r || a >= r)
+    fail(std::string("argument '") + name + "' = " + std::to_string(a) + " is no axis of rank " + std::to_string(r));
   return a < 0 ? a + r : a;
 }
 
@@ -99,11 +99,14 @@ std::vector<int64_t> Build::axes(const char* name, size_t rank) const {
   if (given(name)) {
     axes = ints(name);
     for (int64_t& a : axes) {
-      if (a < -r || a >= r) fail(std::string("argument '") + name + "' holds " + std::to_string(a) + ", no axis of rank " + std::to_string(r));
+      if (a < -r || a >= r)
+        fail(std::string("argument '") + name + "' holds " + std::to_string(a) + ", no axis of rank " +
+             std::to_string(r));
       if (a < 0) a += r;
     }
     std::sort(axes.begin(), axes.end());
-    if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) fail(std::string("argument '") + name + "' names an axis twice");
+    if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
+      fail(std::string("argument '") + name + "' names an axis twice");
   } else {
     for (int64_t i = 0; i < r; ++i) axes.push_back(i);
   }
@@ -119,7 +122,8 @@ void Build::expect(const Shape& shape, Storage storage, size_t i) const {
 }
 
 void Build::expect_results(size_t n) const {
-  if (step_.results.size() != n) fail("has " + std::to_string(step_.results.size()) + " results, not " + std::to_string(n));
+  if (step_.results.size() != n)
+    fail("has " + std::to_string(step_.results.size()) + " results, not " + std::to_string(n));
 }
 
 Finish Build::finish(bool exact, size_t i) const {

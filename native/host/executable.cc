@@ -14,15 +14,24 @@ const BackendRegistration registration("host", &compile);
 
 DType dtype_of(mil::Element e) {
   switch (e) {
-    case mil::Element::kFp16: return DType::kFloat16;
-    case mil::Element::kFp32: return DType::kFloat32;
-    case mil::Element::kBool: return DType::kBool;
-    case mil::Element::kInt8: return DType::kInt8;
-    case mil::Element::kInt16: return DType::kInt16;
-    case mil::Element::kInt32: return DType::kInt32;
-    case mil::Element::kUInt8: return DType::kUInt8;
-    case mil::Element::kUInt16: return DType::kUInt16;
-    default: throw Error(Code::kUnsupported, std::string("host backend: a port of type ") + mil::name_of(e));
+    case mil::Element::kFp16:
+      return DType::kFloat16;
+    case mil::Element::kFp32:
+      return DType::kFloat32;
+    case mil::Element::kBool:
+      return DType::kBool;
+    case mil::Element::kInt8:
+      return DType::kInt8;
+    case mil::Element::kInt16:
+      return DType::kInt16;
+    case mil::Element::kInt32:
+      return DType::kInt32;
+    case mil::Element::kUInt8:
+      return DType::kUInt8;
+    case mil::Element::kUInt16:
+      return DType::kUInt16;
+    default:
+      throw Error(Code::kUnsupported, std::string("host backend: a port of type ") + mil::name_of(e));
   }
 }
 
@@ -35,7 +44,8 @@ void check(const char* kind, size_t i, const Port& port, const Value& value, con
   if (given != port.shape)
     throw Error(Code::kInvalidArgument, name + " has shape " + to_string(given) + ", not " + to_string(port.shape));
   if (!converts(view.dtype, value))
-    throw Error(Code::kInvalidArgument, name + ": " + mil_name(view.dtype) + " does not convert to " + mil_name(port.dtype));
+    throw Error(Code::kInvalidArgument,
+                name + ": " + mil_name(view.dtype) + " does not convert to " + mil_name(port.dtype));
   if (!view.data) throw Error(Code::kInvalidArgument, name + " has no data");
 }
 
@@ -87,8 +97,10 @@ std::unique_ptr<HostExecutable::State> HostExecutable::take_state() const {
   state->data.resize(graph_->values.size(), nullptr);
   for (size_t i = 0; i < state->data.size(); ++i) {
     const auto r = static_cast<size_t>(graph_->root(static_cast<int32_t>(i)));
-    if (graph_->values[r].known) state->data[i] = const_cast<void*>(graph_->values[r].known.get());
-    else if (plan_.offset[r] != Plan::kNone) state->data[i] = state->arena.get() + plan_.offset[r];
+    if (graph_->values[r].known)
+      state->data[i] = const_cast<void*>(graph_->values[r].known.get());
+    else if (plan_.offset[r] != Plan::kNone)
+      state->data[i] = state->arena.get() + plan_.offset[r];
   }
   return state;
 }
@@ -98,12 +110,12 @@ void HostExecutable::give_state(std::unique_ptr<State> state) const {
   idle_.push_back(std::move(state));
 }
 
-PortEvents HostExecutable::run(const ConstTensorView* inputs, size_t n_inputs, const TensorView* outputs, size_t n_outputs,
-                               Parallel& parallel) const {
+PortEvents HostExecutable::run(const ConstTensorView* inputs, size_t n_inputs, const TensorView* outputs,
+                               size_t n_outputs, Parallel& parallel) const {
   if (n_inputs != inputs_.size() || n_outputs != outputs_.size())
     throw Error(Code::kInvalidArgument, "the program takes " + std::to_string(inputs_.size()) + " inputs and gives " +
-                                            std::to_string(outputs_.size()) + " outputs, not " + std::to_string(n_inputs) + " and " +
-                                            std::to_string(n_outputs));
+                                            std::to_string(outputs_.size()) + " outputs, not " +
+                                            std::to_string(n_inputs) + " and " + std::to_string(n_outputs));
   const auto value = [&](int32_t id) -> const Value& { return graph_->values[static_cast<size_t>(id)]; };
   for (size_t i = 0; i < n_inputs; ++i) check("input", i, inputs_[i], value(graph_->inputs[i]), inputs[i]);
   for (size_t i = 0; i < n_outputs; ++i) check("output", i, outputs_[i], value(graph_->outputs[i]), outputs[i]);
@@ -114,7 +126,8 @@ PortEvents HostExecutable::run(const ConstTensorView* inputs, size_t n_inputs, c
   const bool coerce = graph_->settings.has(Quirk::kQ11);
   for (size_t i = 0; i < n_inputs; ++i) {
     const int32_t id = graph_->inputs[i];
-    const PortSeen seen = read_port(inputs[i].dtype, inputs[i].data, value(id), coerce, state->data[static_cast<size_t>(id)], parallel);
+    const PortSeen seen =
+        read_port(inputs[i].dtype, inputs[i].data, value(id), coerce, state->data[static_cast<size_t>(id)], parallel);
     if (seen.saturated) events.saturated_inputs |= bit(i);
     finite &= !seen.nonfinite;
   }
@@ -124,7 +137,8 @@ PortEvents HostExecutable::run(const ConstTensorView* inputs, size_t n_inputs, c
   }
   for (size_t i = 0; i < n_outputs; ++i) {
     const int32_t id = graph_->outputs[i];
-    const PortSeen seen = write_port(value(id), state->data[static_cast<size_t>(id)], outputs[i].dtype, outputs[i].data, parallel);
+    const PortSeen seen =
+        write_port(value(id), state->data[static_cast<size_t>(id)], outputs[i].dtype, outputs[i].data, parallel);
     if (seen.nonfinite && finite) events.nonfinite_outputs |= bit(i);
   }
   give_state(std::move(state));

@@ -44,7 +44,8 @@ void widen_packed(const mil::Constant& c, int32_t* to, int64_t n, size_t bits, b
   }
 }
 
-// 64-bit integers and uint32 stand for shapes and slice ends here: what int32 cannot hold is "to the end" in either direction.
+// 64-bit integers and uint32 stand for shapes and slice ends here: what int32 cannot hold is "to the end" in either
+// direction.
 template <class T>
 int32_t narrowed(T v) {
   if (v > static_cast<T>(std::numeric_limits<int32_t>::max())) return std::numeric_limits<int32_t>::max();
@@ -195,13 +196,15 @@ const void* Graph::known(int32_t id) {
 
 const float* Graph::floats(int32_t id) {
   const Value& v = values[static_cast<size_t>(id)];
-  if (v.storage != Storage::kFloat) throw Error(Code::kCorrupt, "host backend: '" + v.name + "' must be of a float type here");
+  if (v.storage != Storage::kFloat)
+    throw Error(Code::kCorrupt, "host backend: '" + v.name + "' must be of a float type here");
   return static_cast<const float*>(known(id));
 }
 
 const int32_t* Graph::ints(int32_t id) {
   const Value& v = values[static_cast<size_t>(id)];
-  if (v.storage != Storage::kInt) throw Error(Code::kCorrupt, "host backend: '" + v.name + "' must be of an integer type here");
+  if (v.storage != Storage::kInt)
+    throw Error(Code::kCorrupt, "host backend: '" + v.name + "' must be of an integer type here");
   return static_cast<const int32_t*>(known(id));
 }
 

@@ -10,11 +10,12 @@
 
 namespace aneforge::host {
 
-inline constexpr int64_t kGrain = 16384;  // elements of simple work that are worth a task
+inline constexpr int64_t kGrain = 16384;                // elements of simple work that are worth a task
 inline constexpr size_t kMostDims = 2 * mil::kMaxRank;  // of a walk: tile doubles the rank
-inline constexpr int64_t kBlock = 4096;   // elements between compute and finish, so that both find them in cache
+inline constexpr int64_t kBlock = 4096;  // elements between compute and finish, so that both find them in cache
 
-// f(begin, end) over [0, total) in tasks of at least `grain`. Which element belongs to which task never matters to results.
+// f(begin, end) over [0, total) in tasks of at least `grain`. Which element belongs to which task never matters to
+// results.
 template <class F>
 void chunks(Parallel& parallel, int64_t total, int64_t grain, F&& f) {
   if (total <= 0) return;
@@ -30,13 +31,13 @@ void chunks(Parallel& parallel, int64_t total, int64_t grain, F&& f) {
   });
 }
 
-// A dense result of which operands are read with any strides (0 where they are broadcast), neighbouring dimensions joined where all
-// operands allow it. The last dimension is the row.
+// A dense result of which operands are read with any strides (0 where they are broadcast), neighbouring dimensions
+// joined where all operands allow it. The last dimension is the row.
 template <size_t N>
 struct Strided {
-  std::vector<int64_t> dims;                      // at least one
-  std::vector<std::array<int64_t, N>> strides;    // by dimension
-  std::array<int64_t, N> base{};                  // offset of the first element
+  std::vector<int64_t> dims;                    // at least one
+  std::vector<std::array<int64_t, N>> strides;  // by dimension
+  std::array<int64_t, N> base{};                // offset of the first element
 
   int64_t row() const { return dims.back(); }
   int64_t rows() const {
@@ -95,7 +96,8 @@ struct Strided {
     }
   }
 
-  // The whole walk in parallel. row(result offset, operand offsets, n), then done(result begin, n) over what was computed.
+  // The whole walk in parallel. row(result offset, operand offsets, n), then done(result begin, n) over what was
+  // computed.
   template <class Row, class Done>
   void run(Parallel& parallel, Row&& row_of, Done&& done) const {
     const int64_t n = row(), count = rows();

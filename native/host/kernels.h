@@ -1,8 +1,9 @@
-// The table of plain kernels: for every MIL operation this backend runs, one maker. A maker reads the step's arguments, verifies
-// them against the declared result (program text is checked, not believed), and returns the loop that defines the operation.
+// The table of plain kernels: for every MIL operation this backend runs, one maker. A maker reads the step's arguments,
+// verifies them against the declared result (program text is checked, not believed), and returns the loop that defines
+// the operation.
 //
-// Rules for every loop: float arithmetic in fp32; sums in one fixed order, whatever the thread count; one rounding, at the end
-// (Finish); maxima and minima let NaN pass.
+// Rules for every loop: float arithmetic in fp32; sums in one fixed order, whatever the thread count; one rounding, at
+// the end (Finish); maxima and minima let NaN pass.
 #pragma once
 #include <initializer_list>
 #include <string>
@@ -24,24 +25,24 @@ class Build {
 
   // Operands --------------------------------------------------------------------------------------------------------
   bool given(const char* name) const { return step_.find(name) != nullptr; }
-  int32_t operand(const char* name) const;                  // required, exactly one
+  int32_t operand(const char* name) const;  // required, exactly one
   const Value& value(const char* name) const { return graph_.values[static_cast<size_t>(operand(name))]; }
   const Shape& shape(const char* name) const { return value(name).shape; }
   const Value& at(int32_t id) const { return graph_.values[static_cast<size_t>(id)]; }
   // The operand is read when the program runs.
   int32_t read(const char* name, Storage storage = Storage::kFloat);
   int32_t read_any(const char* name);
-  std::vector<int32_t> read_all(const char* name);          // a variadic operand, any storage
+  std::vector<int32_t> read_all(const char* name);  // a variadic operand, any storage
   // Operands that must be known.
   const float* floats(const char* name) const { return graph_.floats(operand(name)); }
   std::vector<int64_t> ints(const char* name) const;
   std::vector<int64_t> ints(const char* name, std::vector<int64_t> absent) const;
   int64_t integer(const char* name, int64_t absent) const;
   int64_t integer(const char* name) const;
-  float number(const char* name) const;                     // a float scalar
+  float number(const char* name) const;  // a float scalar
   float number(const char* name, float absent) const;
   bool flag(const char* name, bool absent) const;
-  std::vector<int64_t> flags(const char* name) const;       // empty when absent
+  std::vector<int64_t> flags(const char* name) const;  // empty when absent
   std::string text(const char* name, const char* absent) const;
   std::string text(const char* name) const;
   // An axis within [-rank, rank), made non-negative.

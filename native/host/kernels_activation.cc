@@ -1,4 +1,5 @@
-// Activations of one operand, with at most two scalar parameters; prelu and softplus_parametric have one value a channel.
+// Activations of one operand, with at most two scalar parameters; prelu and softplus_parametric have one value a
+// channel.
 #include <cmath>
 
 #include "host/iterate.h"
@@ -15,14 +16,21 @@ std::unique_ptr<Kernel> make_relu(Build& b) {
 std::unique_ptr<Kernel> make_relu6(Build& b) {
   return pointwise(b, true, [](float x) { return math::min(math::max(x, 0.0f), 6.0f); });
 }
-std::unique_ptr<Kernel> make_sigmoid(Build& b) { return pointwise(b, false, [](float x) { return math::sigmoid(x); }); }
-std::unique_ptr<Kernel> make_tanh(Build& b) { return pointwise(b, false, [](float x) { return math::tanh(x); }); }
-std::unique_ptr<Kernel> make_silu(Build& b) { return pointwise(b, false, [](float x) { return x * math::sigmoid(x); }); }
+std::unique_ptr<Kernel> make_sigmoid(Build& b) {
+  return pointwise(b, false, [](float x) { return math::sigmoid(x); });
+}
+std::unique_ptr<Kernel> make_tanh(Build& b) {
+  return pointwise(b, false, [](float x) { return math::tanh(x); });
+}
+std::unique_ptr<Kernel> make_silu(Build& b) {
+  return pointwise(b, false, [](float x) { return x * math::sigmoid(x); });
+}
 
 std::unique_ptr<Kernel> make_softsign(Build& b) {
   if (b.has(Quirk::kQ26))
     return pointwise(b, false, [](float x) { return x == HUGE_VALF ? 0.0f : x / (1.0f + std::fabs(x)); });
-  return pointwise(b, false, [](float x) { return std::isinf(x) ? std::copysign(1.0f, x) : x / (1.0f + std::fabs(x)); });
+  return pointwise(b, false,
+                   [](float x) { return std::isinf(x) ? std::copysign(1.0f, x) : x / (1.0f + std::fabs(x)); });
 }
 
 std::unique_ptr<Kernel> make_softplus(Build& b) {
@@ -38,7 +46,8 @@ std::unique_ptr<Kernel> make_gelu(Build& b) {
     return pointwise(b, false, [](float x) {
       return 0.5f * x * (1.0f + math::tanh(0.79788456080286536f * (x + 0.044715f * x * x * x)));
     });
-  if (mode == "SIGMOID_APPROXIMATION") return pointwise(b, false, [](float x) { return x * math::sigmoid(1.702f * x); });
+  if (mode == "SIGMOID_APPROXIMATION")
+    return pointwise(b, false, [](float x) { return x * math::sigmoid(1.702f * x); });
   b.fail("mode '" + mode + "'");
 }
 
@@ -93,7 +102,8 @@ int32_t channel_values(Build& b, const char* name) {
   const int32_t id = b.read(name);
   const Shape& shape = b.shape("x");
   const int64_t n = b.at(id).count;
-  b.require(shape.size() >= 2 && (n == shape[1] || n == 1) && b.at(id).shape.size() <= 1, "needs one value for each channel");
+  b.require(shape.size() >= 2 && (n == shape[1] || n == 1) && b.at(id).shape.size() <= 1,
+            "needs one value for each channel");
   return id;
 }
 

@@ -34,19 +34,34 @@ std::unique_ptr<Kernel> to_bool(Build& b, Storage storage, F f) {
 template <class F>
 std::unique_ptr<Kernel> compare(Build& b, F f) {
   switch (b.value("x").storage) {
-    case Storage::kFloat: return to_bool<float>(b, Storage::kFloat, f);
-    case Storage::kInt: return to_bool<int32_t>(b, Storage::kInt, f);
-    case Storage::kBool: break;
+    case Storage::kFloat:
+      return to_bool<float>(b, Storage::kFloat, f);
+    case Storage::kInt:
+      return to_bool<int32_t>(b, Storage::kInt, f);
+    case Storage::kBool:
+      break;
   }
   return to_bool<uint8_t>(b, Storage::kBool, f);
 }
 
-std::unique_ptr<Kernel> make_greater(Build& b) { return compare(b, [](auto x, auto y) { return x > y; }); }
-std::unique_ptr<Kernel> make_greater_equal(Build& b) { return compare(b, [](auto x, auto y) { return x >= y; }); }
-std::unique_ptr<Kernel> make_less(Build& b) { return compare(b, [](auto x, auto y) { return x < y; }); }
-std::unique_ptr<Kernel> make_less_equal(Build& b) { return compare(b, [](auto x, auto y) { return x <= y; }); }
-std::unique_ptr<Kernel> make_equal(Build& b) { return compare(b, [](auto x, auto y) { return x == y; }); }
-std::unique_ptr<Kernel> make_not_equal(Build& b) { return compare(b, [](auto x, auto y) { return x != y; }); }
+std::unique_ptr<Kernel> make_greater(Build& b) {
+  return compare(b, [](auto x, auto y) { return x > y; });
+}
+std::unique_ptr<Kernel> make_greater_equal(Build& b) {
+  return compare(b, [](auto x, auto y) { return x >= y; });
+}
+std::unique_ptr<Kernel> make_less(Build& b) {
+  return compare(b, [](auto x, auto y) { return x < y; });
+}
+std::unique_ptr<Kernel> make_less_equal(Build& b) {
+  return compare(b, [](auto x, auto y) { return x <= y; });
+}
+std::unique_ptr<Kernel> make_equal(Build& b) {
+  return compare(b, [](auto x, auto y) { return x == y; });
+}
+std::unique_ptr<Kernel> make_not_equal(Build& b) {
+  return compare(b, [](auto x, auto y) { return x != y; });
+}
 
 std::unique_ptr<Kernel> make_and(Build& b) {
   return to_bool<uint8_t>(b, Storage::kBool, [](uint8_t x, uint8_t y) { return static_cast<uint8_t>(x & y); });
@@ -74,10 +89,12 @@ std::unique_ptr<Kernel> make_not(Build& b) {
 template <class T>
 std::unique_ptr<Kernel> select_of(Build& b, Storage storage) {
   b.expect_results(1);
-  const int32_t cond = b.read("cond", Storage::kBool), x = b.read("a", storage), y = b.read("b", storage), out = b.result();
+  const int32_t cond = b.read("cond", Storage::kBool), x = b.read("a", storage), y = b.read("b", storage),
+                out = b.result();
   Shape branches, shape;
-  b.require(broadcast_shape(b.shape("a"), b.shape("b"), &branches) && broadcast_shape(b.shape("cond"), branches, &shape),
-            "operands do not broadcast");
+  b.require(
+      broadcast_shape(b.shape("a"), b.shape("b"), &branches) && broadcast_shape(b.shape("cond"), branches, &shape),
+      "operands do not broadcast");
   b.expect(shape, storage);
   const Strided<3> walk = broadcast<3>(shape, {b.shape("cond"), b.shape("a"), b.shape("b")});
   const std::array<int64_t, 3> step = walk.strides.back();
@@ -101,9 +118,12 @@ std::unique_ptr<Kernel> select_of(Build& b, Storage storage) {
 
 std::unique_ptr<Kernel> make_select(Build& b) {
   switch (b.value("a").storage) {
-    case Storage::kFloat: return select_of<float>(b, Storage::kFloat);
-    case Storage::kInt: return select_of<int32_t>(b, Storage::kInt);
-    case Storage::kBool: break;
+    case Storage::kFloat:
+      return select_of<float>(b, Storage::kFloat);
+    case Storage::kInt:
+      return select_of<int32_t>(b, Storage::kInt);
+    case Storage::kBool:
+      break;
   }
   return select_of<uint8_t>(b, Storage::kBool);
 }
@@ -114,12 +134,18 @@ struct Range {
 };
 Range range_of(mil::Element e) {
   switch (e) {
-    case mil::Element::kInt8: return {-128, 127};
-    case mil::Element::kUInt8: return {0, 255};
-    case mil::Element::kInt16: return {-32768, 32767};
-    case mil::Element::kUInt16: return {0, 65535};
-    case mil::Element::kUInt32: return {0, std::numeric_limits<int32_t>::max()};
-    default: return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+    case mil::Element::kInt8:
+      return {-128, 127};
+    case mil::Element::kUInt8:
+      return {0, 255};
+    case mil::Element::kInt16:
+      return {-32768, 32767};
+    case mil::Element::kUInt16:
+      return {0, 65535};
+    case mil::Element::kUInt32:
+      return {0, std::numeric_limits<int32_t>::max()};
+    default:
+      return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
   }
 }
 
@@ -151,17 +177,21 @@ std::unique_ptr<Kernel> make_cast(Build& b) {
   switch (x.storage) {
     case Storage::kFloat:
       if (y.storage == Storage::kFloat) return convert<float, float>(b, [](float v) { return v; });
-      if (y.storage == Storage::kBool) return convert<float, uint8_t>(b, [](float v) { return static_cast<uint8_t>(v != 0); });
+      if (y.storage == Storage::kBool)
+        return convert<float, uint8_t>(b, [](float v) { return static_cast<uint8_t>(v != 0); });
       return convert<float, int32_t>(b, [=](float v) {
         if (v != v) return int32_t{0};
         const double t = std::trunc(static_cast<double>(v));
         return t <= range.low ? range.low : t >= range.high ? range.high : static_cast<int32_t>(t);
       });
     case Storage::kInt:
-      if (y.storage == Storage::kFloat) return convert<int32_t, float>(b, [](int32_t v) { return static_cast<float>(v); });
-      if (y.storage == Storage::kBool) return convert<int32_t, uint8_t>(b, [](int32_t v) { return static_cast<uint8_t>(v != 0); });
+      if (y.storage == Storage::kFloat)
+        return convert<int32_t, float>(b, [](int32_t v) { return static_cast<float>(v); });
+      if (y.storage == Storage::kBool)
+        return convert<int32_t, uint8_t>(b, [](int32_t v) { return static_cast<uint8_t>(v != 0); });
       return convert<int32_t, int32_t>(b, [=](int32_t v) { return std::clamp(v, range.low, range.high); });
-    case Storage::kBool: break;
+    case Storage::kBool:
+      break;
   }
   if (y.storage == Storage::kFloat) return convert<uint8_t, float>(b, [](uint8_t v) { return static_cast<float>(v); });
   return convert<uint8_t, int32_t>(b, [](uint8_t v) { return static_cast<int32_t>(v); });

@@ -16,7 +16,9 @@ const float* as_floats(Build& b, const char* name, std::vector<float>* buffer) {
 std::unique_ptr<Kernel> known_result(Build& b, std::vector<float> values) {
   const int32_t out = b.result();
   b.finish()(values.data(), static_cast<int64_t>(values.size()));
-  return kernel([out, values = std::move(values)](const Frame& frame) { std::copy(values.begin(), values.end(), frame.out(out)); });
+  return kernel([out, values = std::move(values)](const Frame& frame) {
+    std::copy(values.begin(), values.end(), frame.out(out));
+  });
 }
 
 // scale * (data - zero_point), one pair a tensor or one for each position of `axis`.
@@ -25,21 +27,25 @@ std::unique_ptr<Kernel> make_affine_dequantize(Build& b) {
   const Shape& shape = b.shape("quantized_data");
   b.expect(shape);
   const std::vector<int64_t> data = b.ints("quantized_data");
-  const int64_t channels_of_scale = b.value("scale").count, channels_of_zero = b.given("zero_point") ? b.value("zero_point").count : 1;
+  const int64_t channels_of_scale = b.value("scale").count,
+                channels_of_zero = b.given("zero_point") ? b.value("zero_point").count : 1;
   int64_t length = 1, inner = 1;
   if (channels_of_scale != 1 || channels_of_zero != 1) {
     const auto axis = static_cast<size_t>(b.axis("axis", 0, shape.size()));
     length = shape[axis];
     inner = count_of({shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, shape.end()});
   }
-  b.require((channels_of_scale == 1 || channels_of_scale == length) && (channels_of_zero == 1 || channels_of_zero == length),
-            "scale and zero_point must have one value, or one for each position of axis");
+  b.require(
+      (channels_of_scale == 1 || channels_of_scale == length) && (channels_of_zero == 1 || channels_of_zero == length),
+      "scale and zero_point must have one value, or one for each position of axis");
   std::vector<float> held, none;
-  const float *scale = as_floats(b, "scale", &held), *zero = b.given("zero_point") ? as_floats(b, "zero_point", &none) : nullptr;
+  const float *scale = as_floats(b, "scale", &held),
+              *zero = b.given("zero_point") ? as_floats(b, "zero_point", &none) : nullptr;
   std::vector<float> out(data.size());
   for (size_t i = 0; i < data.size(); ++i) {
     const int64_t c = static_cast<int64_t>(i) / inner % length;
-    out[i] = scale[channels_of_scale == 1 ? 0 : c] * (static_cast<float>(data[i]) - (zero ? zero[channels_of_zero == 1 ? 0 : c] : 0));
+    out[i] = scale[channels_of_scale == 1 ? 0 : c] *
+             (static_cast<float>(data[i]) - (zero ? zero[channels_of_zero == 1 ? 0 : c] : 0));
   }
   return known_result(b, std::move(out));
 }
@@ -67,8 +73,8 @@ std::unique_ptr<Kernel> make_blockwise_shift_scale(Build& b) {
   return known_result(b, std::move(out));
 }
 
-// ios18: indices have the result's shape, lut is [groups…, entries, vector]. ios16: indices are packed bits in uint8, the shape is an
-// argument of its own, lut is flat.
+// ios18: indices have the result's shape, lut is [groups…, entries, vector]. ios16: indices are packed bits in uint8,
+// the shape is an argument of its own, lut is flat.
 std::unique_ptr<Kernel> make_lut_to_dense(Build& b) {
   b.expect_results(1);
   std::vector<float> held;
@@ -80,7 +86,8 @@ std::unique_ptr<Kernel> make_lut_to_dense(Build& b) {
     b.expect(shape);
     int64_t bits = 0;
     while (bits < 8 && (int64_t{1} << bits) < b.value("lut").count) ++bits;
-    b.require(bits >= 1 && (int64_t{1} << bits) == b.value("lut").count, "lut must have 2 to 256 entries, a power of two");
+    b.require(bits >= 1 && (int64_t{1} << bits) == b.value("lut").count,
+              "lut must have 2 to 256 entries, a power of two");
     const std::vector<int64_t> packed = b.ints("indices");
     const int64_t count = count_of(shape);
     b.require(static_cast<int64_t>(packed.size()) == (count * bits + 7) / 8, "indices hold another number of elements");
@@ -101,7 +108,8 @@ std::unique_ptr<Kernel> make_lut_to_dense(Build& b) {
   if (table.back() != 1) b.unsupported("vector palettes");
   const int64_t entries = table[shape.size()];
   for (size_t d = 0; d < shape.size(); ++d) b.require(shape[d] % table[d] == 0, "groups do not divide an axis");
-  const std::vector<int64_t> indices = b.ints("indices"), strides = dense_strides(shape), group_strides = dense_strides(table);
+  const std::vector<int64_t> indices = b.ints("indices"), strides = dense_strides(shape),
+                             group_strides = dense_strides(table);
   std::vector<float> out(indices.size());
   for (size_t i = 0; i < indices.size(); ++i) {
     int64_t at = indices[i];

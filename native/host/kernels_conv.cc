@@ -28,15 +28,15 @@ Window read_window(Build& b, const std::vector<int64_t>& kernel_sizes, const cha
     w.kernel[d] = kernel_sizes[i];
     w.stride[d] = strides[i];
     w.dilation[d] = dilations[i];
-    b.require(w.kernel[d] >= 1 && w.kernel[d] < kMost && w.stride[d] >= 1 && w.stride[d] < kMost && w.dilation[d] >= 1 &&
-                  w.dilation[d] < kMost && pad[2 * i] >= 0 && pad[2 * i + 1] >= 0,
+    b.require(w.kernel[d] >= 1 && w.kernel[d] < kMost && w.stride[d] >= 1 && w.stride[d] < kMost &&
+                  w.dilation[d] >= 1 && w.dilation[d] < kMost && pad[2 * i] >= 0 && pad[2 * i + 1] >= 0,
               "kernel, strides and dilations start at 1, pad at 0");
     if (pad_type == "custom") {
       w.before[d] = pad[2 * i];
       w.after[d] = pad[2 * i + 1];
     } else if (pad_type == "same" || pad_type == "same_lower") {
-      const int64_t total = std::max<int64_t>(0, w.stride[d] * ((w.in[d] + w.stride[d] - 1) / w.stride[d]) - w.in[d] +
-                                                     w.extent(d) - w.stride[d]);
+      const int64_t total = std::max<int64_t>(
+          0, w.stride[d] * ((w.in[d] + w.stride[d] - 1) / w.stride[d]) - w.in[d] + w.extent(d) - w.stride[d]);
       w.before[d] = pad_type == "same" ? total / 2 : total - total / 2;
       w.after[d] = total - w.before[d];
     } else if (pad_type != "valid") {
@@ -139,15 +139,18 @@ std::unique_ptr<Kernel> make_conv(Build& b) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t n = i / filters, f = i % filters;
         float* plane = to + i * w.out_plane();
-        conv_plane(w, px + (n * groups + f / per_group) * channels * w.in_plane(), pw + f * channels * w.taps(), channels, plane);
+        conv_plane(w, px + (n * groups + f / per_group) * channels * w.in_plane(), pw + f * channels * w.taps(),
+                   channels, plane);
         epilogue(plane, w.out_plane(), pb ? pb[f] : 0.0f, pb != nullptr);
       }
     });
   });
 }
 
-// One output plane of the transpose, by scattering; every element still receives input channels, kernel depth, row, column in order.
-void transpose_plane(const Window& w, const float* x, const float* weight, int64_t channels, int64_t weight_step, float* out) {
+// One output plane of the transpose, by scattering; every element still receives input channels, kernel depth, row,
+// column in order.
+void transpose_plane(const Window& w, const float* x, const float* weight, int64_t channels, int64_t weight_step,
+                     float* out) {
   std::fill(out, out + w.out_plane(), 0.0f);
   for (int64_t c = 0; c < channels; ++c, x += w.in_plane(), weight += weight_step) {
     const float* tap = weight;

@@ -67,12 +67,12 @@ std::unique_ptr<Kernel> binary(Build& b, bool exact, F of_floats, G of_ints) {
 }
 
 std::unique_ptr<Kernel> make_add(Build& b) {
-  return binary(b, false, [](float x, float y) { return x + y; },
-                [](int32_t x, int32_t y) { return wrap(int64_t{x} + y); });
+  return binary(
+      b, false, [](float x, float y) { return x + y; }, [](int32_t x, int32_t y) { return wrap(int64_t{x} + y); });
 }
 std::unique_ptr<Kernel> make_sub(Build& b) {
-  return binary(b, false, [](float x, float y) { return x - y; },
-                [](int32_t x, int32_t y) { return wrap(int64_t{x} - y); });
+  return binary(
+      b, false, [](float x, float y) { return x - y; }, [](int32_t x, int32_t y) { return wrap(int64_t{x} - y); });
 }
 
 // Q15: behind a rounding, a factor that is one number is lost.
@@ -95,48 +95,78 @@ std::unique_ptr<Kernel> make_mul(Build& b) {
     b.expect(shape);
     return b.view(kept);
   }
-  return binary(b, false, [](float x, float y) { return x * y; },
-                [](int32_t x, int32_t y) { return wrap(int64_t{x} * y); });
+  return binary(
+      b, false, [](float x, float y) { return x * y; }, [](int32_t x, int32_t y) { return wrap(int64_t{x} * y); });
 }
 std::unique_ptr<Kernel> make_real_div(Build& b) {
-  return binary(b, false, [](float x, float y) { return x / y; },
-                [](int32_t x, int32_t y) { return y == 0 ? 0 : wrap(int64_t{x} / y); });
+  return binary(
+      b, false, [](float x, float y) { return x / y; },
+      [](int32_t x, int32_t y) { return y == 0 ? 0 : wrap(int64_t{x} / y); });
 }
 std::unique_ptr<Kernel> make_floor_div(Build& b) {
-  return binary(b, false, [](float x, float y) { return std::floor(x / y); },
-                [](int32_t x, int32_t y) { return wrap(floor_quotient(x, y)); });
+  return binary(
+      b, false, [](float x, float y) { return std::floor(x / y); },
+      [](int32_t x, int32_t y) { return wrap(floor_quotient(x, y)); });
 }
 std::unique_ptr<Kernel> make_mod(Build& b) {
-  return binary(b, false, [](float x, float y) { return math::floor_mod(x, y); },
-                [](int32_t x, int32_t y) { return y == 0 ? 0 : wrap(x - floor_quotient(x, y) * y); });
+  return binary(
+      b, false, [](float x, float y) { return math::floor_mod(x, y); },
+      [](int32_t x, int32_t y) { return y == 0 ? 0 : wrap(x - floor_quotient(x, y) * y); });
 }
 std::unique_ptr<Kernel> make_maximum(Build& b) {
-  return binary(b, true, [](float x, float y) { return math::max(x, y); }, [](int32_t x, int32_t y) { return x > y ? x : y; });
+  return binary(
+      b, true, [](float x, float y) { return math::max(x, y); }, [](int32_t x, int32_t y) { return x > y ? x : y; });
 }
 std::unique_ptr<Kernel> make_minimum(Build& b) {
-  return binary(b, true, [](float x, float y) { return math::min(x, y); }, [](int32_t x, int32_t y) { return x < y ? x : y; });
+  return binary(
+      b, true, [](float x, float y) { return math::min(x, y); }, [](int32_t x, int32_t y) { return x < y ? x : y; });
 }
 std::unique_ptr<Kernel> make_pow(Build& b) {
   return binary_of<float>(b, Storage::kFloat, false, [](float x, float y) { return math::pow(x, y); });
 }
 
-// Functions of one operand ---------------------------------------------------------------------------------------------
+// Functions of one operand
+// ---------------------------------------------------------------------------------------------
 
-std::unique_ptr<Kernel> make_abs(Build& b) { return pointwise(b, true, [](float x) { return std::fabs(x); }); }
-std::unique_ptr<Kernel> make_square(Build& b) { return pointwise(b, false, [](float x) { return x * x; }); }
-std::unique_ptr<Kernel> make_sqrt(Build& b) { return pointwise(b, false, [](float x) { return std::sqrt(x); }); }
-std::unique_ptr<Kernel> make_exp(Build& b) { return pointwise(b, false, [](float x) { return math::exp(x); }); }
-std::unique_ptr<Kernel> make_exp2(Build& b) { return pointwise(b, false, [](float x) { return math::exp2(x); }); }
-std::unique_ptr<Kernel> make_erf(Build& b) { return pointwise(b, false, [](float x) { return math::erf(x); }); }
+std::unique_ptr<Kernel> make_abs(Build& b) {
+  return pointwise(b, true, [](float x) { return std::fabs(x); });
+}
+std::unique_ptr<Kernel> make_square(Build& b) {
+  return pointwise(b, false, [](float x) { return x * x; });
+}
+std::unique_ptr<Kernel> make_sqrt(Build& b) {
+  return pointwise(b, false, [](float x) { return std::sqrt(x); });
+}
+std::unique_ptr<Kernel> make_exp(Build& b) {
+  return pointwise(b, false, [](float x) { return math::exp(x); });
+}
+std::unique_ptr<Kernel> make_exp2(Build& b) {
+  return pointwise(b, false, [](float x) { return math::exp2(x); });
+}
+std::unique_ptr<Kernel> make_erf(Build& b) {
+  return pointwise(b, false, [](float x) { return math::erf(x); });
+}
 std::unique_ptr<Kernel> make_sign(Build& b) {
   return pointwise(b, true, [](float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x; });  // zeros and NaN as they are
 }
-std::unique_ptr<Kernel> make_floor(Build& b) { return pointwise(b, true, [](float x) { return std::floor(x); }); }
-std::unique_ptr<Kernel> make_ceil(Build& b) { return pointwise(b, true, [](float x) { return std::ceil(x); }); }
-std::unique_ptr<Kernel> make_sin(Build& b) { return pointwise(b, false, [](float x) { return math::sin(x); }); }
-std::unique_ptr<Kernel> make_cos(Build& b) { return pointwise(b, false, [](float x) { return math::cos(x); }); }
-std::unique_ptr<Kernel> make_tan(Build& b) { return pointwise(b, false, [](float x) { return math::tan(x); }); }
-std::unique_ptr<Kernel> make_atan(Build& b) { return pointwise(b, false, [](float x) { return math::atan(x); }); }
+std::unique_ptr<Kernel> make_floor(Build& b) {
+  return pointwise(b, true, [](float x) { return std::floor(x); });
+}
+std::unique_ptr<Kernel> make_ceil(Build& b) {
+  return pointwise(b, true, [](float x) { return std::ceil(x); });
+}
+std::unique_ptr<Kernel> make_sin(Build& b) {
+  return pointwise(b, false, [](float x) { return math::sin(x); });
+}
+std::unique_ptr<Kernel> make_cos(Build& b) {
+  return pointwise(b, false, [](float x) { return math::cos(x); });
+}
+std::unique_ptr<Kernel> make_tan(Build& b) {
+  return pointwise(b, false, [](float x) { return math::tan(x); });
+}
+std::unique_ptr<Kernel> make_atan(Build& b) {
+  return pointwise(b, false, [](float x) { return math::atan(x); });
+}
 
 // Half to even, whatever the thread's rounding mode: 2^23 is where floats are whole.
 float round_half_even(float x) {
@@ -150,7 +180,8 @@ std::unique_ptr<Kernel> make_round(Build& b) {
   const bool adds_half = b.has(Quirk::kQ16);
   if (b.has(Quirk::kQ17)) return pointwise(b, true, [=](float x) { return round_like_engine(x, adds_half); });
   if (adds_half)
-    return pointwise(b, true, [](float x) { return std::fabs(x) < 1024.0f ? round_half_even(x) : round_like_engine(x, true); });
+    return pointwise(b, true,
+                     [](float x) { return std::fabs(x) < 1024.0f ? round_half_even(x) : round_like_engine(x, true); });
   return pointwise(b, true, [](float x) { return round_half_even(x); });
 }
 

@@ -1,5 +1,5 @@
-// gather and gather_along_axis with known indices. An index outside its axis is an error of the program (negative ones included:
-// from ios17 on they do not count from the end).
+// gather and gather_along_axis with known indices. An index outside its axis is an error of the program (negative ones
+// included: from ios17 on they do not count from the end).
 #include "host/move.h"
 
 namespace aneforge::host {
@@ -23,21 +23,25 @@ std::unique_ptr<Kernel> make_gather(Build& b) {
   for (int64_t i : indices) b.require(i >= 0 && i < in[axis], "an index lies outside its axis");
   const int64_t length = in[axis], inner = count_of({in.begin() + at_axis + 1, in.end()});
   const int64_t outer = count_of({in.begin() + shared, in.begin() + at_axis});
-  const int64_t batches = count_of({in.begin(), in.begin() + shared}), per_batch = static_cast<int64_t>(indices.size()) / batches;
+  const int64_t batches = count_of({in.begin(), in.begin() + shared}),
+                per_batch = static_cast<int64_t>(indices.size()) / batches;
   return with_element(b.at(x).storage, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     return kernel([=](const Frame& frame) {
       const T* px = frame.in<T>(x);
       T* to = frame.out<T>(out);
-      chunks(*frame.parallel, batches * outer * per_batch, std::max<int64_t>(1, kGrain / inner), [&](int64_t begin, int64_t end) {
-        for (int64_t t = begin; t < end; ++t) {
-          const int64_t line = t / per_batch;  // batch and outer position together
-          const int64_t i = indices[static_cast<size_t>(line / outer * per_batch + t % per_batch)];
-          const T* from = px + (line * length + i) * inner;
-          if (inner == 1) to[t] = *from;
-          else std::memcpy(to + t * inner, from, static_cast<size_t>(inner) * sizeof(T));
-        }
-      });
+      chunks(*frame.parallel, batches * outer * per_batch, std::max<int64_t>(1, kGrain / inner),
+             [&](int64_t begin, int64_t end) {
+               for (int64_t t = begin; t < end; ++t) {
+                 const int64_t line = t / per_batch;  // batch and outer position together
+                 const int64_t i = indices[static_cast<size_t>(line / outer * per_batch + t % per_batch)];
+                 const T* from = px + (line * length + i) * inner;
+                 if (inner == 1)
+                   to[t] = *from;
+                 else
+                   std::memcpy(to + t * inner, from, static_cast<size_t>(inner) * sizeof(T));
+               }
+             });
     });
   });
 }

@@ -15,8 +15,8 @@ constexpr int64_t kColumns = 256;  // a panel of the result that stays in cache
 constexpr int64_t kRows = 4;       // rows that share one pass over a panel of y
 
 // Rows [m0, m1) of out[m][n] = Σ_k a[m * a_row + k * a_step] * y[k][n], k ascending for every element.
-void product(const float* a, int64_t a_row, int64_t a_step, const float* y, int64_t n, int64_t k_total, int64_t m0, int64_t m1,
-             float* out) {
+void product(const float* a, int64_t a_row, int64_t a_step, const float* y, int64_t n, int64_t k_total, int64_t m0,
+             int64_t m1, float* out) {
   for (int64_t c = 0; c < n; c += kColumns) {
     const int64_t columns = std::min(kColumns, n - c);
     for (int64_t m = m0; m < m1; m += kRows) {
@@ -55,7 +55,8 @@ std::unique_ptr<Kernel> make_matmul(Build& b) {
   const bool x_vector = xs.size() == 1, y_vector = ys.size() == 1;
   b.require(!xs.empty() && !ys.empty(), "operands must have a rank");
   // A vector has nothing to transpose.
-  const bool transpose_x = b.flag("transpose_x", false) && !x_vector, transpose_y = b.flag("transpose_y", false) && !y_vector;
+  const bool transpose_x = b.flag("transpose_x", false) && !x_vector,
+             transpose_y = b.flag("transpose_y", false) && !y_vector;
   if (x_vector) xs.insert(xs.begin(), 1);
   if (y_vector) ys.push_back(1);
   const size_t xr = xs.size(), yr = ys.size();
@@ -111,8 +112,8 @@ std::unique_ptr<Kernel> make_matmul(Build& b) {
                const int64_t i = t / blocks, first = t % blocks, last = std::min(blocks, first + end - t);
                const int64_t m0 = first * kRows, m1 = std::min(m, last * kRows);
                float* matrix = to + i * m * n;
-               product(px + pairs[static_cast<size_t>(i)][0] * m * k, a_row, a_step, py + pairs[static_cast<size_t>(i)][1] * n * k, n, k,
-                       m0, m1, matrix);
+               product(px + pairs[static_cast<size_t>(i)][0] * m * k, a_row, a_step,
+                       py + pairs[static_cast<size_t>(i)][1] * n * k, n, k, m0, m1, matrix);
                if (bounded) bound(matrix + m0 * n, (m1 - m0) * n);
                finish(matrix + m0 * n, (m1 - m0) * n);
                t += last - first;
@@ -186,7 +187,8 @@ std::unique_ptr<Kernel> make_attention(Build& b) {
     is_bool = b.at(mask).storage == Storage::kBool;
     b.require(b.at(mask).storage != Storage::kInt, "attn_mask must be bool or of x's type");
     Shape joint;
-    b.require(broadcast_shape(scores, b.shape("attn_mask"), &joint) && joint == scores, "attn_mask does not broadcast to the scores");
+    b.require(broadcast_shape(scores, b.shape("attn_mask"), &joint) && joint == scores,
+              "attn_mask does not broadcast to the scores");
     Shape ms = b.shape("attn_mask");
     ms.insert(ms.begin(), rank - ms.size(), 1);
     const std::vector<int64_t> dense = dense_strides(ms);
@@ -211,33 +213,36 @@ std::unique_ptr<Kernel> make_attention(Build& b) {
     const float *pq = frame.in(q), *pk = frame.in(k), *pv = frame.in(v);
     const void* pm = mask < 0 ? nullptr : frame.data[mask];
     float *to = frame.out(out), *all = reinterpret_cast<float*>(frame.scratch);
-    chunks(*frame.parallel, total, std::max<int64_t>(1, kGrain / (columns * (e + width))), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        const int64_t batch = r / rows;
-        float *score = all + r * columns, *result = to + r * width;
-        float most = -HUGE_VALF;
-        for (int64_t j = 0; j < columns; ++j) {
-          const float *u = pq + r * e, *w = pk + (batch * columns + j) * e;
-          float s = math::lane_sum(e, [&](int64_t i) { return u[i] * w[i]; }) * scale;
-          if (pm) {
-            const int64_t at = mask_rows[static_cast<size_t>(r)] + j * mask_step;
-            if (!is_bool) s += static_cast<const float*>(pm)[at];
-            else if (!static_cast<const uint8_t*>(pm)[at]) s = -HUGE_VALF;
-          }
-          score[j] = s;
-          most = math::max(s, most);
-        }
-        for (int64_t j = 0; j < columns; ++j) score[j] = math::exp(score[j] - most);
-        const float sum = math::lane_sum(columns, [&](int64_t j) { return score[j]; });
-        std::fill_n(result, width, 0.0f);
-        for (int64_t j = 0; j < columns; ++j) {
-          const float p = score[j] / sum;
-          const float* row = pv + (batch * columns + j) * width;
-          for (int64_t i = 0; i < width; ++i) result[i] += p * row[i];
-        }
-        finish(result, width);
-      }
-    });
+    chunks(*frame.parallel, total, std::max<int64_t>(1, kGrain / (columns * (e + width))),
+           [&](int64_t begin, int64_t end) {
+             for (int64_t r = begin; r < end; ++r) {
+               const int64_t batch = r / rows;
+               float *score = all + r * columns, *result = to + r * width;
+               float most = -HUGE_VALF;
+               for (int64_t j = 0; j < columns; ++j) {
+                 const float *u = pq + r * e, *w = pk + (batch * columns + j) * e;
+                 float s = math::lane_sum(e, [&](int64_t i) { return u[i] * w[i]; }) * scale;
+                 if (pm) {
+                   const int64_t at = mask_rows[static_cast<size_t>(r)] + j * mask_step;
+                   if (!is_bool)
+                     s += static_cast<const float*>(pm)[at];
+                   else if (!static_cast<const uint8_t*>(pm)[at])
+                     s = -HUGE_VALF;
+                 }
+                 score[j] = s;
+                 most = math::max(s, most);
+               }
+               for (int64_t j = 0; j < columns; ++j) score[j] = math::exp(score[j] - most);
+               const float sum = math::lane_sum(columns, [&](int64_t j) { return score[j]; });
+               std::fill_n(result, width, 0.0f);
+               for (int64_t j = 0; j < columns; ++j) {
+                 const float p = score[j] / sum;
+                 const float* row = pv + (batch * columns + j) * width;
+                 for (int64_t i = 0; i < width; ++i) result[i] += p * row[i];
+               }
+               finish(result, width);
+             }
+           });
   });
 }
 

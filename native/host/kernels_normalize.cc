@@ -53,14 +53,15 @@ std::unique_ptr<Kernel> make_softmax(Build& b) {
       return;
     }
     const int64_t blocks = (inner + 63) / 64;
-    chunks(*frame.parallel, outer * blocks, std::max<int64_t>(1, kGrain / (8 * 64 * n)), [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        const int64_t first = t % blocks * 64, columns = std::min<int64_t>(64, inner - first);
-        const int64_t base = t / blocks * n * inner + first;
-        softmax_columns(px + base, to + base, n, inner, columns);
-        for (int64_t i = 0; i < n; ++i) finish(to + base + i * inner, columns);
-      }
-    });
+    chunks(*frame.parallel, outer * blocks, std::max<int64_t>(1, kGrain / (8 * 64 * n)),
+           [&](int64_t begin, int64_t end) {
+             for (int64_t t = begin; t < end; ++t) {
+               const int64_t first = t % blocks * 64, columns = std::min<int64_t>(64, inner - first);
+               const int64_t base = t / blocks * n * inner + first;
+               softmax_columns(px + base, to + base, n, inner, columns);
+               for (int64_t i = 0; i < n; ++i) finish(to + base + i * inner, columns);
+             }
+           });
   });
 }
 
@@ -108,10 +109,12 @@ template <class At>
 Moments moments(int64_t n, float epsilon, At at) {
   const auto count = static_cast<float>(n);
   const float mean = math::lane_sum(n, at) / count;
-  const float variance = math::lane_sum(n, [&](int64_t i) {
-                           const float d = at(i) - mean;
-                           return d * d;
-                         }) / count;
+  const float variance = math::lane_sum(n,
+                                        [&](int64_t i) {
+                                          const float d = at(i) - mean;
+                                          return d * d;
+                                        }) /
+                         count;
   return {mean, 1.0f / std::sqrt(variance + epsilon)};
 }
 
@@ -189,7 +192,8 @@ std::unique_ptr<Kernel> make_layer_norm(Build& b) {
                float* row = to + (*starts)[static_cast<size_t>(t)];
                if (dense) {
                  const Moments m = moments(n, epsilon, [&](int64_t i) { return from[i]; });
-                 for (int64_t i = 0; i < n; ++i) row[i] = (from[i] - m.mean) * m.inverse * (pg ? pg[i] : 1.0f) + (pb ? pb[i] : 0.0f);
+                 for (int64_t i = 0; i < n; ++i)
+                   row[i] = (from[i] - m.mean) * m.inverse * (pg ? pg[i] : 1.0f) + (pb ? pb[i] : 0.0f);
                  finish(row, n);
                  continue;
                }
@@ -238,7 +242,8 @@ std::unique_ptr<Kernel> make_local_response_norm(Build& b) {
   b.expect(in);
   const int64_t size = b.integer("size");
   b.require(size >= 1, "size starts at 1");
-  const float alpha = b.number("alpha", 1e-4f) / static_cast<float>(size), beta = b.number("beta", 0.75f), k = b.number("k", 1.0f);
+  const float alpha = b.number("alpha", 1e-4f) / static_cast<float>(size), beta = b.number("beta", 0.75f),
+              k = b.number("k", 1.0f);
   const int64_t channels = in[1], planes = in[0] * channels, inner = count_of(in) / planes, below = (size - 1) / 2;
   const Finish finish = b.finish();
   return kernel([=](const Frame& frame) {

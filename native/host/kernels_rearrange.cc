@@ -1,5 +1,5 @@
-// Channels to space and back. Block-major (space_to_depth, depth_to_space: ONNX's DCR) and channel-major (pixel_shuffle,
-// pixel_unshuffle: CRD) differ only in where the block's two axes stand among the channels.
+// Channels to space and back. Block-major (space_to_depth, depth_to_space: ONNX's DCR) and channel-major
+// (pixel_shuffle, pixel_unshuffle: CRD) differ only in where the block's two axes stand among the channels.
 #include "host/move.h"
 
 namespace aneforge::host {
@@ -24,7 +24,8 @@ std::unique_ptr<Kernel> to_space(Build& b, const char* factor_name, bool block_m
   b.require(in.size() == 4 && f >= 1 && in[1] % (f * f) == 0, "x must be [n, C * f * f, H, W]");
   const int64_t n = in[0], c = in[1] / (f * f), h = in[2], w = in[3], plane = h * w;
   // x is [n, f, f, c, h, w] or [n, c, f, f, h, w]; the result [n, c, h, f, w, f].
-  const int64_t channel = block_major ? plane : f * f * plane, across = block_major ? c * plane : plane, down = f * across;
+  const int64_t channel = block_major ? plane : f * f * plane, across = block_major ? c * plane : plane,
+                down = f * across;
   return rearranged(b, {n, c, h * f, w * f},
                     {{n, in[1] * plane}, {c, channel}, {h, w}, {f, down}, {w, 1}, {f, across}});
 }

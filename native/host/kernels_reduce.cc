@@ -10,8 +10,8 @@
 namespace aneforge::host {
 namespace {
 
-// x with its kept and its reduced dimensions apart: two walks over one tensor. Element (k, r) lies at kept offset + reduced offset;
-// both walks go in row-major order.
+// x with its kept and its reduced dimensions apart: two walks over one tensor. Element (k, r) lies at kept offset +
+// reduced offset; both walks go in row-major order.
 struct Split {
   Strided<1> kept, reduced;
 };
@@ -31,8 +31,10 @@ Split split_axes(const Shape& shape, const std::vector<int64_t>& axes) {
 Shape reduced_shape(const Shape& shape, const std::vector<int64_t>& axes, bool keep) {
   Shape out;
   for (size_t d = 0; d < shape.size(); ++d) {
-    if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) == axes.end()) out.push_back(shape[d]);
-    else if (keep) out.push_back(1);
+    if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) == axes.end())
+      out.push_back(shape[d]);
+    else if (keep)
+      out.push_back(1);
   }
   return out;
 }
@@ -54,32 +56,34 @@ std::unique_ptr<Kernel> fold(Build& b, bool exact, float start, Step step, End e
     // A row of results at a time when they lie side by side in x, in blocks that stay in cache; else one by one.
     const int64_t stride = s.kept.strides.back()[0], block = stride == 1 ? std::min<int64_t>(row, 512) : 1;
     const int64_t blocks = (row + block - 1) / block;
-    chunks(*frame.parallel, s.kept.rows() * blocks, std::max<int64_t>(1, kGrain / (block * length)), [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        const int64_t first = t % blocks * block, n = std::min(block, row - first), at = t / blocks * row + first;
-        float* result = to + at;
-        const float* base = px + s.kept.at(at)[0];
-        const int64_t inner = s.reduced.strides.back()[0];
-        if (n == 1) {
-          float value = start;
-          s.reduced.each_row(0, s.reduced.rows(), [&](int64_t, const std::array<int64_t, 1>& offset) {
-            const float* p = base + offset[0];
-            for (int64_t r = 0; r < s.reduced.row(); ++r) value = step(value, p[r * inner]);
-          });
-          *result = value;
-        } else {
-          std::fill_n(result, n, start);
-          s.reduced.each_row(0, s.reduced.rows(), [&](int64_t, const std::array<int64_t, 1>& offset) {
-            for (int64_t r = 0; r < s.reduced.row(); ++r) {
-              const float* p = base + offset[0] + r * inner;
-              for (int64_t i = 0; i < n; ++i) result[i] = step(result[i], p[i]);
-            }
-          });
-        }
-        for (int64_t i = 0; i < n; ++i) result[i] = end_of(result[i]);
-        finish(result, n);
-      }
-    });
+    chunks(*frame.parallel, s.kept.rows() * blocks, std::max<int64_t>(1, kGrain / (block * length)),
+           [&](int64_t begin, int64_t end) {
+             for (int64_t t = begin; t < end; ++t) {
+               const int64_t first = t % blocks * block, n = std::min(block, row - first),
+                             at = t / blocks * row + first;
+               float* result = to + at;
+               const float* base = px + s.kept.at(at)[0];
+               const int64_t inner = s.reduced.strides.back()[0];
+               if (n == 1) {
+                 float value = start;
+                 s.reduced.each_row(0, s.reduced.rows(), [&](int64_t, const std::array<int64_t, 1>& offset) {
+                   const float* p = base + offset[0];
+                   for (int64_t r = 0; r < s.reduced.row(); ++r) value = step(value, p[r * inner]);
+                 });
+                 *result = value;
+               } else {
+                 std::fill_n(result, n, start);
+                 s.reduced.each_row(0, s.reduced.rows(), [&](int64_t, const std::array<int64_t, 1>& offset) {
+                   for (int64_t r = 0; r < s.reduced.row(); ++r) {
+                     const float* p = base + offset[0] + r * inner;
+                     for (int64_t i = 0; i < n; ++i) result[i] = step(result[i], p[i]);
+                   }
+                 });
+               }
+               for (int64_t i = 0; i < n; ++i) result[i] = end_of(result[i]);
+               finish(result, n);
+             }
+           });
   });
 }
 
@@ -164,8 +168,9 @@ std::unique_ptr<Kernel> make_prod(Build& b) {
 // log Σ exp(x - max) + max; where the maximum is infinite it is the answer.
 std::unique_ptr<Kernel> make_log_sum_exp(Build& b) {
   if (b.has(Quirk::kQ13))
-    return fold(b, false, 0.0f, [](float a, float v) { return round_to_half(a + round_to_half(math::exp(v))); },
-                [](float a) { return std::isinf(a) ? 0.0f : math::log(a); });
+    return fold(
+        b, false, 0.0f, [](float a, float v) { return round_to_half(a + round_to_half(math::exp(v))); },
+        [](float a) { return std::isinf(a) ? 0.0f : math::log(a); });
   b.expect_results(1);
   const int32_t x = b.read("x"), out = b.result();
   const Shape& in = b.shape("x");
@@ -177,23 +182,24 @@ std::unique_ptr<Kernel> make_log_sum_exp(Build& b) {
   return kernel([=](const Frame& frame) {
     const float* px = frame.in(x);
     float* to = frame.out(out);
-    chunks(*frame.parallel, s.kept.total(), std::max<int64_t>(1, kGrain / (8 * length)), [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        const int64_t start = s.kept.at(t)[0];
-        float most = -HUGE_VALF, sum = 0;
-        s.reduced.each_row(0, s.reduced.rows(), [&](int64_t, const std::array<int64_t, 1>& offset) {
-          const float* p = px + start + offset[0];
-          for (int64_t i = 0; i < s.reduced.row(); ++i) most = math::max(p[i * step], most);
-        });
-        const float shift = std::isinf(most) ? 0.0f : most;
-        s.reduced.each_row(0, s.reduced.rows(), [&](int64_t, const std::array<int64_t, 1>& offset) {
-          const float* p = px + start + offset[0];
-          sum += math::lane_sum(s.reduced.row(), [&](int64_t i) { return math::exp(p[i * step] - shift); });
-        });
-        to[t] = math::log(sum) + shift;
-      }
-      finish(to + begin, end - begin);
-    });
+    chunks(*frame.parallel, s.kept.total(), std::max<int64_t>(1, kGrain / (8 * length)),
+           [&](int64_t begin, int64_t end) {
+             for (int64_t t = begin; t < end; ++t) {
+               const int64_t start = s.kept.at(t)[0];
+               float most = -HUGE_VALF, sum = 0;
+               s.reduced.each_row(0, s.reduced.rows(), [&](int64_t, const std::array<int64_t, 1>& offset) {
+                 const float* p = px + start + offset[0];
+                 for (int64_t i = 0; i < s.reduced.row(); ++i) most = math::max(p[i * step], most);
+               });
+               const float shift = std::isinf(most) ? 0.0f : most;
+               s.reduced.each_row(0, s.reduced.rows(), [&](int64_t, const std::array<int64_t, 1>& offset) {
+                 const float* p = px + start + offset[0];
+                 sum += math::lane_sum(s.reduced.row(), [&](int64_t i) { return math::exp(p[i * step] - shift); });
+               });
+               to[t] = math::log(sum) + shift;
+             }
+             finish(to + begin, end - begin);
+           });
   });
 }
 
@@ -206,7 +212,8 @@ std::unique_ptr<Kernel> arg(Build& b, Better better) {
   b.require(!in.empty(), "x must have a rank");
   const int64_t axis = b.axis("axis", -1, in.size());
   b.expect(reduced_shape(in, {axis}, b.flag("keep_dims", false)), Storage::kInt);
-  if (b.given("output_dtype")) b.require(b.text("output_dtype") == mil::name_of(b.at(out).declared), "output_dtype and the declared type differ");
+  if (b.given("output_dtype"))
+    b.require(b.text("output_dtype") == mil::name_of(b.at(out).declared), "output_dtype and the declared type differ");
   const Split s = split_axes(in, {axis});
   const int64_t length = s.reduced.total(), step = s.reduced.strides.back()[0];
   return kernel([=](const Frame& frame) {
@@ -229,8 +236,12 @@ std::unique_ptr<Kernel> arg(Build& b, Better better) {
     });
   });
 }
-std::unique_ptr<Kernel> make_argmax(Build& b) { return arg(b, [](float v, float best) { return v > best; }); }
-std::unique_ptr<Kernel> make_argmin(Build& b) { return arg(b, [](float v, float best) { return v < best; }); }
+std::unique_ptr<Kernel> make_argmax(Build& b) {
+  return arg(b, [](float v, float best) { return v > best; });
+}
+std::unique_ptr<Kernel> make_argmin(Build& b) {
+  return arg(b, [](float v, float best) { return v < best; });
+}
 
 std::unique_ptr<Kernel> make_cumsum(Build& b) {
   b.expect_results(1);

@@ -22,7 +22,8 @@ std::unique_ptr<Kernel> make_reshape(Build& b) {
   const std::vector<int64_t> wanted = b.ints("shape");
   const Shape& declared = b.result_shape();
   bool fits = count_of(declared) == count_of(b.shape("x")) && wanted.size() == declared.size();
-  for (size_t d = 0; fits && d < wanted.size(); ++d) fits = wanted[d] == declared[d] || wanted[d] == -1 || wanted[d] == 0;
+  for (size_t d = 0; fits && d < wanted.size(); ++d)
+    fits = wanted[d] == declared[d] || wanted[d] == -1 || wanted[d] == 0;
   b.require(fits, "shape, operand and declared result do not go together");
   return renamed(b, declared);
 }
@@ -92,7 +93,8 @@ std::unique_ptr<Kernel> sliced(Build& b, const std::vector<Take>& takes) {
   }
   if (walk.dims.empty()) walk.push(1, {1});
   expect_same_type(b, "x", shape);
-  const bool bounded = b.has(Quirk::kQ08) && b.at(x).storage == Storage::kFloat && !in.empty() && takes.back().first > 0;
+  const bool bounded =
+      b.has(Quirk::kQ08) && b.at(x).storage == Storage::kFloat && !in.empty() && takes.back().first > 0;
   return strided_copy(b, x, walk, bounded);
 }
 
@@ -198,31 +200,34 @@ std::unique_ptr<Kernel> make_pad(Build& b) {
     shape[d] += before[d] + after[d];
   }
   expect_same_type(b, "x", shape);
-  std::vector<AxisMap> maps;
+  std::vector<AxisMap> maps(in.size());
   for (size_t d = 0; d < in.size(); ++d) {
     const int64_t n = in[d];
-    AxisMap map;
+    if (before[d] == 0 && after[d] == 0) continue;
     for (int64_t i = -before[d]; i < n + after[d]; ++i) {
       int64_t at = i;
       if (i < 0) at = mode == "constant" ? -1 : mode == "reflect" ? -i : 0;
       if (i >= n) at = mode == "constant" ? -1 : mode == "reflect" ? 2 * (n - 1) - i : n - 1;
-      map.push_back(at);
+      maps[d].push_back(at);
     }
-    maps.push_back(std::move(map));
   }
   uint32_t fill = 0;
   if (b.given("constant_val")) {
     const Value& v = b.value("constant_val");
     b.require(v.count == 1 && v.storage == b.at(x).storage, "constant_val must be one value of x's type");
-    if (v.storage == Storage::kFloat) fill = float_bits(b.number("constant_val"));
-    else if (v.storage == Storage::kInt) fill = static_cast<uint32_t>(b.integer("constant_val"));
-    else fill = b.flag("constant_val", false);
+    if (v.storage == Storage::kFloat)
+      fill = float_bits(b.number("constant_val"));
+    else if (v.storage == Storage::kInt)
+      fill = static_cast<uint32_t>(b.integer("constant_val"));
+    else
+      fill = b.flag("constant_val", false);
   }
   return mapped_copy(b, x, in, std::move(maps), fill);
 }
 
 // values joined on an axis: blocks of each operand in turn.
-std::unique_ptr<Kernel> joined(Build& b, const std::vector<int32_t>& parts, const Shape& shape, const std::vector<int64_t>& widths) {
+std::unique_ptr<Kernel> joined(Build& b, const std::vector<int32_t>& parts, const Shape& shape,
+                               const std::vector<int64_t>& widths) {
   const int32_t out = b.result();
   int64_t row = 0;
   for (int64_t w : widths) row += w;
@@ -301,7 +306,8 @@ std::unique_ptr<Kernel> make_split(Build& b) {
     outs.push_back(b.result(i));
   }
   b.require(total == in[axis], "split_sizes do not add up to the axis");
-  const int64_t inner = count_of({in.begin() + static_cast<std::ptrdiff_t>(axis) + 1, in.end()}), row = in[axis] * inner;
+  const int64_t inner = count_of({in.begin() + static_cast<std::ptrdiff_t>(axis) + 1, in.end()}),
+                row = in[axis] * inner;
   const int64_t rows = count_of(in) / row, n = static_cast<int64_t>(sizes.size());
   std::vector<int64_t> starts(sizes.size(), 0);
   for (size_t i = 1; i < sizes.size(); ++i) starts[i] = starts[i - 1] + sizes[i - 1];

@@ -9,8 +9,8 @@ namespace {
 Maker maker_of(const Step& step) {
   const auto found = kernel_table().find(step.kind);
   if (found == kernel_table().end())
-    throw Error(Code::kUnsupported, "host backend: no form for MIL operation '" + step.kind + "' ('" + step.name + "', line " +
-                                        std::to_string(step.line) + ")");
+    throw Error(Code::kUnsupported, "host backend: no form for MIL operation '" + step.kind + "' ('" + step.name +
+                                        "', line " + std::to_string(step.line) + ")");
   return found->second;
 }
 
@@ -73,7 +73,8 @@ std::unique_ptr<Graph> lower(const mil::Program& program, const Settings& settin
   graph->values.reserve(program.values.size() + 16);
   for (const mil::Value& v : program.values) {
     const int32_t id = graph->add_value(std::string(v.name), v.type.element, v.type.shape);
-    if (v.constant >= 0) graph->values[static_cast<size_t>(id)].source = &program.constants[static_cast<size_t>(v.constant)];
+    if (v.constant >= 0)
+      graph->values[static_cast<size_t>(id)].source = &program.constants[static_cast<size_t>(v.constant)];
   }
   graph->inputs = program.inputs;
   graph->outputs = program.outputs;
@@ -90,7 +91,8 @@ std::unique_ptr<Graph> lower(const mil::Program& program, const Settings& settin
     for (const mil::Argument& a : op.arguments) step.arguments.push_back({std::string(a.name), a.values});
     maker_of(step);
     if (folder.fold(step)) continue;
-    for (int32_t r : step.results) graph->values[static_cast<size_t>(r)].producer = static_cast<int32_t>(graph->steps.size());
+    for (int32_t r : step.results)
+      graph->values[static_cast<size_t>(r)].producer = static_cast<int32_t>(graph->steps.size());
     graph->steps.push_back(std::move(step));
   }
   return graph;

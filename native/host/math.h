@@ -1,5 +1,5 @@
-// The scalar functions of the plain kernels, in one place. They are the C library's: results may differ in the last bit between C
-// libraries, which fp16 rounding nearly always hides. Faster array forms replace whole kernels, not these.
+// The scalar functions of the plain kernels, in one place. They are the C library's: results may differ in the last bit
+// between C libraries, which fp16 rounding nearly always hides. Faster array forms replace whole kernels, not these.
 #pragma once
 #include <cmath>
 #include <cstdint>

@@ -21,10 +21,11 @@ void bound_width(float* p, int64_t n) {
     if (std::fabs(p[i]) > kWidthSliceBound) p[i] = std::copysign(HUGE_VALF, p[i]);
 }
 
-// A walk whose rows jump in x while another dimension runs along x: both in tiles, so that neither side misses the cache at every step.
+// A walk whose rows jump in x while another dimension runs along x: both in tiles, so that neither side misses the
+// cache at every step.
 struct Turn {
-  Strided<1> others;           // the remaining dimensions, in x
-  Strided<1> others_to;        // the same, in the result
+  Strided<1> others;              // the remaining dimensions, in x
+  Strided<1> others_to;           // the same, in the result
   int64_t rows = 0, columns = 0;  // rows: consecutive in x; columns: consecutive in the result
   int64_t row_to = 0, column_from = 0;
 };
@@ -63,17 +64,19 @@ std::unique_ptr<Kernel> turned_copy(int32_t x, int32_t out, const Turn& turn) {
     const T* px = frame.in<T>(x);
     T* to = frame.out<T>(out);
     const int64_t tiles = (turn.rows + kTile - 1) / kTile;
-    chunks(*frame.parallel, turn.others.rows() * tiles, std::max<int64_t>(1, kGrain / (kTile * turn.columns)), [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        const int64_t outer = t / tiles, r0 = t % tiles * kTile, r1 = std::min(turn.rows, r0 + kTile);
-        const int64_t from = turn.others.at(outer)[0], dest = turn.others_to.at(outer)[0];
-        for (int64_t c0 = 0; c0 < turn.columns; c0 += kTile) {
-          const int64_t c1 = std::min(turn.columns, c0 + kTile);
-          for (int64_t r = r0; r < r1; ++r)
-            for (int64_t c = c0; c < c1; ++c) to[dest + r * turn.row_to + c] = px[from + r + c * turn.column_from];
-        }
-      }
-    });
+    chunks(*frame.parallel, turn.others.rows() * tiles, std::max<int64_t>(1, kGrain / (kTile * turn.columns)),
+           [&](int64_t begin, int64_t end) {
+             for (int64_t t = begin; t < end; ++t) {
+               const int64_t outer = t / tiles, r0 = t % tiles * kTile, r1 = std::min(turn.rows, r0 + kTile);
+               const int64_t from = turn.others.at(outer)[0], dest = turn.others_to.at(outer)[0];
+               for (int64_t c0 = 0; c0 < turn.columns; c0 += kTile) {
+                 const int64_t c1 = std::min(turn.columns, c0 + kTile);
+                 for (int64_t r = r0; r < r1; ++r)
+                   for (int64_t c = c0; c < c1; ++c)
+                     to[dest + r * turn.row_to + c] = px[from + r + c * turn.column_from];
+               }
+             }
+           });
   });
 }
 
@@ -87,7 +90,8 @@ void expect_same_type(Build& b, const char* name, const Shape& shape, size_t i) 
 
 std::unique_ptr<Kernel> strided_copy(Build& b, int32_t x, const Strided<1>& walk, bool width_bound) {
   const int32_t out = b.result();
-  if (walk.dims.size() == 1 && walk.strides[0][0] == 1 && walk.base[0] == 0 && walk.row() == b.at(x).count) return b.view(x);
+  if (walk.dims.size() == 1 && walk.strides[0][0] == 1 && walk.base[0] == 0 && walk.row() == b.at(x).count)
+    return b.view(x);
   return with_element(b.at(x).storage, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     Turn turn;
@@ -98,7 +102,9 @@ std::unique_ptr<Kernel> strided_copy(Build& b, int32_t x, const Strided<1>& walk
       const int64_t stride = walk.strides.back()[0];
       walk.run(
           *frame.parallel,
-          [&](int64_t at, const std::array<int64_t, 1>& from, int64_t n) { copy_row(px + from[0], stride, to + at, n); },
+          [&](int64_t at, const std::array<int64_t, 1>& from, int64_t n) {
+            copy_row(px + from[0], stride, to + at, n);
+          },
           [&](int64_t at, int64_t n) {
             if (width_bound) bound_width(frame.out(out) + at, n);
           });
@@ -106,28 +112,18 @@ std::unique_ptr<Kernel> strided_copy(Build& b, int32_t x, const Strided<1>& walk
   });
 }
 
-AxisMap identity_map(int64_t n) {
-  AxisMap m(static_cast<size_t>(n));
-  for (int64_t i = 0; i < n; ++i) m[static_cast<size_t>(i)] = i;
-  return m;
-}
-
-std::unique_ptr<Kernel> mapped_copy(Build& b, int32_t x, const Shape& from, std::vector<AxisMap> maps, uint32_t fill_bits) {
+std::unique_ptr<Kernel> mapped_copy(Build& b, int32_t x, const Shape& from, std::vector<AxisMap> maps,
+                                    uint32_t fill_bits) {
   const int32_t out = b.result();
   // Trailing axes that stay as they are join into one.
   Shape dims = from;
-  while (maps.size() > 1 && maps.back() == identity_map(dims.back()) && maps[maps.size() - 2] == identity_map(dims[dims.size() - 2])) {
+  while (maps.size() > 1 && maps.back().empty() && maps[maps.size() - 2].empty()) {
     const int64_t n = dims.back();
     dims.pop_back();
     maps.pop_back();
     dims.back() *= n;
-    maps.back() = identity_map(dims.back());
   }
-  if (dims.empty()) {
-    dims.push_back(1);
-    maps.push_back(identity_map(1));
-  }
-  if (maps.size() == 1 && maps[0] == identity_map(dims[0])) return b.view(x);
+  if (maps.empty() || (maps.size() == 1 && maps[0].empty())) return b.view(x);
   const std::vector<int64_t> strides = dense_strides(dims);
   // The row: runs of consecutive positions, or of one position (or the fill) again and again.
   struct Run {
@@ -135,11 +131,13 @@ std::unique_ptr<Kernel> mapped_copy(Build& b, int32_t x, const Shape& from, std:
   };
   std::vector<Run> runs;
   const AxisMap last = maps.back();
+  if (last.empty()) runs.push_back({0, dims.back(), 0, 1});
   for (size_t i = 0; i < last.size(); ++i) {
     if (!runs.empty()) {
       Run& r = runs.back();
       const int64_t step = last[i] - last[i - 1];
-      if ((r.n == 1 || r.step == step) && (step == 0 || (last[i] >= 0 && last[i - 1] >= 0 && (step == 1 || step == -1)))) {
+      if ((r.n == 1 || r.step == step) &&
+          (step == 0 || (last[i] >= 0 && last[i - 1] >= 0 && (step == 1 || step == -1)))) {
         r.step = step;
         ++r.n;
         continue;
@@ -147,10 +145,18 @@ std::unique_ptr<Kernel> mapped_copy(Build& b, int32_t x, const Shape& from, std:
     }
     runs.push_back({static_cast<int64_t>(i), 1, last[i], 0});
   }
-  std::vector<AxisMap> outer(maps.begin(), maps.end() - 1);
+  struct Outer {
+    AxisMap map;
+    int64_t size, stride;
+  };
+  std::vector<Outer> outer;
   int64_t rows = 1;
-  for (const AxisMap& m : outer) rows *= static_cast<int64_t>(m.size());
-  const auto n = static_cast<int64_t>(last.size());
+  for (size_t d = 0; d + 1 < maps.size(); ++d) {
+    const int64_t size = maps[d].empty() ? dims[d] : static_cast<int64_t>(maps[d].size());
+    rows *= size;
+    outer.push_back({std::move(maps[d]), size, strides[d]});
+  }
+  const int64_t n = last.empty() ? dims.back() : static_cast<int64_t>(last.size());
   return with_element(b.at(x).storage, [&](auto element) -> std::unique_ptr<Kernel> {
     using T = decltype(element);
     const T fill = static_cast<T>(fill_bits);
@@ -163,11 +169,12 @@ std::unique_ptr<Kernel> mapped_copy(Build& b, int32_t x, const Shape& from, std:
           int64_t rest = row, at = 0;
           bool outside = false;
           for (size_t d = outer.size(); d-- > 0;) {
-            const auto size = static_cast<int64_t>(outer[d].size());
-            const int64_t i = outer[d][static_cast<size_t>(rest % size)];
-            rest /= size;
+            const Outer& axis = outer[d];
+            const int64_t position = rest % axis.size;
+            const int64_t i = axis.map.empty() ? position : axis.map[static_cast<size_t>(position)];
+            rest /= axis.size;
             outside |= i < 0;
-            at += i * strides[d];
+            at += i * axis.stride;
           }
           if (outside) {
             std::fill_n(result, n, fill);

@@ -1,5 +1,5 @@
-// Moving elements without arithmetic: strided copies (transpose, slice, tile, …) and copies through a table of positions on each
-// axis (pad, nearest resize).
+// Moving elements without arithmetic: strided copies (transpose, slice, tile, …) and copies through a table of
+// positions on each axis (pad, nearest resize).
 #pragma once
 #include <cstring>
 
@@ -21,9 +21,10 @@ void expect_same_type(Build& b, const char* name, const Shape& shape, size_t i =
 // width_bound: quirk Q08 acts on the copy.
 std::unique_ptr<Kernel> strided_copy(Build& b, int32_t x, const Strided<1>& walk, bool width_bound = false);
 
-// One position of the source for each position of the result on one axis; -1: the fill value.
+// One position of the source for each position of the result on one axis; -1: the fill value. Empty: the axis stays as
+// it is.
 using AxisMap = std::vector<int64_t>;
-AxisMap identity_map(int64_t n);
-std::unique_ptr<Kernel> mapped_copy(Build& b, int32_t x, const Shape& from, std::vector<AxisMap> maps, uint32_t fill_bits);
+std::unique_ptr<Kernel> mapped_copy(Build& b, int32_t x, const Shape& from, std::vector<AxisMap> maps,
+                                    uint32_t fill_bits);
 
 }  // namespace aneforge::host

@@ -64,8 +64,8 @@ Plan plan(const Graph& graph) {
   p.offset.assign(n, Plan::kNone);
   p.scratch_offset.assign(last_step, Plan::kNone);
 
-  // Last step that needs each memory (of the roots; views count for their root). Ports live to the end: inputs because a program may
-  // return them, outputs until they are copied out.
+  // Last step that needs each memory (of the roots; views count for their root). Ports live to the end: inputs because
+  // a program may return them, outputs until they are copied out.
   std::vector<size_t> last(n, 0);
   std::vector<bool> used(n, false);
   const auto need = [&](int32_t value, size_t step) {

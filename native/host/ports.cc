@@ -103,7 +103,8 @@ template <class T>
 void float_of_int(const void* data, int64_t begin, int64_t end, float* to, const Narrow& how, Flags& flags) {
   bool large = false;
   for (int64_t i = begin; i < end; ++i) {
-    double v = static_cast<double>(load<T>(data, i));  // 64-bit integers round once more below; beyond 2^53 both saturate or are huge
+    double v = static_cast<double>(
+        load<T>(data, i));  // 64-bit integers round once more below; beyond 2^53 both saturate or are huge
     if (how.half && std::fabs(v) > 65504.0) {
       large = true;
       v = std::copysign(65504.0, v);
@@ -137,12 +138,18 @@ struct Range {
 };
 Range range_of(mil::Element e) {
   switch (e) {
-    case mil::Element::kInt8: return {-128, 127};
-    case mil::Element::kUInt8: return {0, 255};
-    case mil::Element::kInt16: return {-32768, 32767};
-    case mil::Element::kUInt16: return {0, 65535};
-    case mil::Element::kUInt32: return {0, std::numeric_limits<int32_t>::max()};
-    default: return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+    case mil::Element::kInt8:
+      return {-128, 127};
+    case mil::Element::kUInt8:
+      return {0, 255};
+    case mil::Element::kInt16:
+      return {-32768, 32767};
+    case mil::Element::kUInt16:
+      return {0, 65535};
+    case mil::Element::kUInt32:
+      return {0, std::numeric_limits<int32_t>::max()};
+    default:
+      return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
   }
 }
 
@@ -150,15 +157,32 @@ Range range_of(mil::Element e) {
 template <class F>
 bool with_integer(DType type, F f) {
   switch (type) {
-    case DType::kUInt8: f(uint8_t{}); return true;
-    case DType::kInt8: f(int8_t{}); return true;
-    case DType::kUInt16: f(uint16_t{}); return true;
-    case DType::kInt16: f(int16_t{}); return true;
-    case DType::kInt32: f(int32_t{}); return true;
-    case DType::kInt64: f(int64_t{}); return true;
-    case DType::kUInt32: f(uint32_t{}); return true;
-    case DType::kUInt64: f(uint64_t{}); return true;
-    default: return false;
+    case DType::kUInt8:
+      f(uint8_t{});
+      return true;
+    case DType::kInt8:
+      f(int8_t{});
+      return true;
+    case DType::kUInt16:
+      f(uint16_t{});
+      return true;
+    case DType::kInt16:
+      f(int16_t{});
+      return true;
+    case DType::kInt32:
+      f(int32_t{});
+      return true;
+    case DType::kInt64:
+      f(int64_t{});
+      return true;
+    case DType::kUInt32:
+      f(uint32_t{});
+      return true;
+    case DType::kUInt64:
+      f(uint64_t{});
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -167,7 +191,8 @@ bool is_floating(DType t) { return t == DType::kFloat32 || t == DType::kFloat16 
 template <class T>
 T integer_of(double v) {
   if (v != v) return 0;
-  const double low = static_cast<double>(std::numeric_limits<T>::min()), high = static_cast<double>(std::numeric_limits<T>::max());
+  const double low = static_cast<double>(std::numeric_limits<T>::min()),
+               high = static_cast<double>(std::numeric_limits<T>::max());
   if (v <= low) return std::numeric_limits<T>::min();
   if (v >= high) return std::numeric_limits<T>::max();
   return static_cast<T>(v);
@@ -189,7 +214,8 @@ PortSeen write_floats(const float* from, int64_t count, DType to, void* data, Pa
           store(data, i, h);
         }
         return flags.add(false, special != 0);
-      default: break;
+      default:
+        break;
     }
     for (int64_t i = begin; i < end; ++i) special |= (float_bits(from[i]) & 0x7fffffffu) >= kInfinity ? 1u : 0u;
     flags.add(false, special != 0);
@@ -213,7 +239,8 @@ bool converts(DType caller, const Value& port) {
   return port.storage == Storage::kFloat || !is_floating(caller) || port.storage == Storage::kBool;
 }
 
-PortSeen read_port(DType from, const void* data, const Value& port, bool nan_is_infinity, void* to, Parallel& parallel) {
+PortSeen read_port(DType from, const void* data, const Value& port, bool nan_is_infinity, void* to,
+                   Parallel& parallel) {
   Flags flags;
   const Narrow how{port.half, nan_is_infinity};
   const Range range = range_of(port.declared);
@@ -261,17 +288,27 @@ PortSeen read_port(DType from, const void* data, const Value& port, bool nan_is_
 }
 
 PortSeen write_port(const Value& port, const void* from, DType to, void* data, Parallel& parallel) {
-  if (port.storage == Storage::kFloat) return write_floats(static_cast<const float*>(from), port.count, to, data, parallel);
+  if (port.storage == Storage::kFloat)
+    return write_floats(static_cast<const float*>(from), port.count, to, data, parallel);
   const bool is_bool = port.storage == Storage::kBool;
   chunks(parallel, port.count, kPortGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int32_t v = is_bool ? static_cast<const uint8_t*>(from)[i] : static_cast<const int32_t*>(from)[i];
       switch (to) {
-        case DType::kBool: store(data, i, static_cast<uint8_t>(v != 0)); break;
-        case DType::kFloat32: store(data, i, static_cast<float>(v)); break;
-        case DType::kFloat64: store(data, i, static_cast<double>(v)); break;
-        case DType::kFloat16: store(data, i, double_to_half(v)); break;
-        default: with_integer(to, [&](auto tag) { store(data, i, integer_of<decltype(tag)>(v)); });
+        case DType::kBool:
+          store(data, i, static_cast<uint8_t>(v != 0));
+          break;
+        case DType::kFloat32:
+          store(data, i, static_cast<float>(v));
+          break;
+        case DType::kFloat64:
+          store(data, i, static_cast<double>(v));
+          break;
+        case DType::kFloat16:
+          store(data, i, double_to_half(v));
+          break;
+        default:
+          with_integer(to, [&](auto tag) { store(data, i, integer_of<decltype(tag)>(v)); });
       }
     }
   });

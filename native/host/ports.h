@@ -1,9 +1,8 @@
 // The caller's tensors <-> the program's values: the only place where element types are converted.
 //
-//   to fp16   finite values beyond ±65504 saturate (and are counted); infinities stay; NaN stays, or becomes +inf (quirk Q11)
-//   to fp32   binary64 beyond the range of binary32 saturates likewise
-//   bool      is 0 or 1 either way: anything but 0 is true
-//   integers  into float ports as numbers; integer ports take integer tensors only, saturating
+//   to fp16   finite values beyond ±65504 saturate (and are counted); infinities stay; NaN stays, or becomes +inf
+//   (quirk Q11) to fp32   binary64 beyond the range of binary32 saturates likewise bool      is 0 or 1 either way:
+//   anything but 0 is true integers  into float ports as numbers; integer ports take integer tensors only, saturating
 //   outputs   to an integer type: towards zero, saturating, NaN is 0
 #pragma once
 #include "core/executable.h"

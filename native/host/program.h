@@ -1,23 +1,29 @@
 // The host backend's form of a program: a list of steps over values, from MIL text to something that runs.
 //
-//   lower()          mil::Program -> Graph. One step for each operation; what depends on constants only is computed here. No kernels.
-//   passes           Graph -> Graph. The seam for fast paths, see below. Skipped for kernels=plain.
-//   build_kernels()  every live step that has no kernel yet gets the plain one from the table in kernels.h; steps that only rename
+//   lower()          mil::Program -> Graph. One step for each operation; what depends on constants only is computed
+//   here. No kernels. passes           Graph -> Graph. The seam for fast paths, see below. Skipped for kernels=plain.
+//   build_kernels()  every live step that has no kernel yet gets the plain one from the table in kernels.h; steps that
+//   only rename
 //                    (reshape, …) become views and die.
 //   plan()           memory by lifetime. After it the graph is frozen into an Executable.
 //
 // The seam for faster kernels, layouts and fusion (passes.cc lists the passes in order; each is void(Graph&)):
-//   * A pass sees steps in topological order with their MIL operands by name (Step::arguments), the shapes and known values of all
+//   * A pass sees steps in topological order with their MIL operands by name (Step::arguments), the shapes and known
+//   values of all
 //     operands (Graph::floats, Graph::ints, …), producers (Value::producer) and consumers (Graph::consumers()).
-//   * To fuse, it gives one step a kernel of its own (Step::kernel, Step::reads, Step::results, Step::scratch) and marks the others
-//     dead. A step that already has a kernel is not touched by build_kernels. Exactness rule: every operation fused keeps its own
-//     rounding (Graph::finish tells which).
-//   * To change a value's physical form, set Value::layout, halo and bytes, and make sure that every consumer understands it:
-//     Build::read refuses values that are not plain. Layout changes are steps like any other: Graph::add_value for the copy in the
-//     other form, Graph::insert for the step.
-//   * Weights are packed when the kernel is made: read them with Graph::floats (fp32, shared, dropped after compile unless some step
+//   * To fuse, it gives one step a kernel of its own (Step::kernel, Step::reads, Step::results, Step::scratch) and
+//   marks the others
+//     dead. A step that already has a kernel is not touched by build_kernels. Exactness rule: every operation fused
+//     keeps its own rounding (Graph::finish tells which).
+//   * To change a value's physical form, set Value::layout, halo and bytes, and make sure that every consumer
+//   understands it:
+//     Build::read refuses values that are not plain. Layout changes are steps like any other: Graph::add_value for the
+//     copy in the other form, Graph::insert for the step.
+//   * Weights are packed when the kernel is made: read them with Graph::floats (fp32, shared, dropped after compile
+//   unless some step
 //     lists the value in Step::reads) or from the blob itself through Value::source.
-//   * Kernels are objects with one virtual run(). They are const and shared by concurrent runs: anything mutable lives in the arena
+//   * Kernels are objects with one virtual run(). They are const and shared by concurrent runs: anything mutable lives
+//   in the arena
 //     (values, Step::scratch).
 #pragma once
 #include <cstddef>
@@ -75,9 +81,13 @@ struct Frame {
   Parallel* parallel;
 
   template <class T = float>
-  const T* in(int32_t id) const { return static_cast<const T*>(data[id]); }
+  const T* in(int32_t id) const {
+    return static_cast<const T*>(data[id]);
+  }
   template <class T = float>
-  T* out(int32_t id) const { return static_cast<T*>(data[id]); }
+  T* out(int32_t id) const {
+    return static_cast<T*>(data[id]);
+  }
 };
 
 class Kernel {
@@ -134,7 +144,8 @@ struct Graph {
   std::vector<int32_t> inputs, outputs;
 
   int32_t add_value(std::string name, mil::Element declared, Shape shape);
-  // Puts a step before position `before` (steps.size(): at the end) and renumbers producers. O(steps): collect and sort when many.
+  // Puts a step before position `before` (steps.size(): at the end) and renumbers producers. O(steps): collect and sort
+  // when many.
   void insert(size_t before, Step step);
   // Live steps that name the value as an argument or read it, by value; program outputs are not among them.
   std::vector<std::vector<int32_t>> consumers() const;

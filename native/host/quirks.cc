@@ -8,7 +8,8 @@
 namespace aneforge::host {
 namespace {
 
-constexpr const char* kIds[] = {"Q04", "Q06", "Q08", "Q11", "Q12", "Q13", "Q14", "Q15", "Q16", "Q17", "Q21", "Q26", "Q41"};
+constexpr const char* kIds[] = {"Q04", "Q06", "Q08", "Q11", "Q12", "Q13", "Q14",
+                                "Q15", "Q16", "Q17", "Q21", "Q26", "Q41"};
 constexpr size_t kCount = static_cast<size_t>(Quirk::kCount);
 static_assert(sizeof kIds / sizeof *kIds == kCount, "one id for each quirk");
 
@@ -39,7 +40,8 @@ QuirkSet parse_quirks(const std::string& list) {
     if (id.empty()) continue;
     size_t i = 0;
     while (i < kCount && id != kIds[i]) ++i;
-    if (i == kCount) throw Error(Code::kInvalidArgument, "host backend: no simulation of quirk '" + id + "'; there are: " + listed());
+    if (i == kCount)
+      throw Error(Code::kInvalidArgument, "host backend: no simulation of quirk '" + id + "'; there are: " + listed());
     set.add(static_cast<Quirk>(i));
   }
   return set;

@@ -1,5 +1,6 @@
-// Where the engine departs from the plain meaning of an operation, and this backend can follow it. The ids are those of the target
-// data (targets/quirks): each row there says what was observed, on which chips, by whom. Here stands what is done about it.
+// Where the engine departs from the plain meaning of an operation, and this backend can follow it. The ids are those of
+// the target data (targets/quirks): each row there says what was observed, on which chips, by whom. Here stands what is
+// done about it.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -33,14 +34,15 @@ class QuirkSet {
   uint32_t bits_ = 0;
 };
 
-// "Q04,Q11" -> set; spaces are ignored, an empty list is empty. Throws Error{kInvalidArgument} for an id without simulation.
+// "Q04,Q11" -> set; spaces are ignored, an empty list is empty. Throws Error{kInvalidArgument} for an id without
+// simulation.
 QuirkSet parse_quirks(const std::string& list);
 
 // The arithmetic of the rows that kernels share.
-inline constexpr float kAccumulatorBound = 32752.0f;     // Q04, compared after rounding to fp16
-inline constexpr float kWidthSliceBound = 4094.0f;       // Q08
-inline constexpr float kLogOfZero = -45440.0f;           // Q21
-inline constexpr float kSoftplusBound = 11.09f;          // Q14: no fp16 value lies between this and ln(65504)
-float round_like_engine(float x, bool adds_half);        // Q17, and Q16 when adds_half
+inline constexpr float kAccumulatorBound = 32752.0f;  // Q04, compared after rounding to fp16
+inline constexpr float kWidthSliceBound = 4094.0f;    // Q08
+inline constexpr float kLogOfZero = -45440.0f;        // Q21
+inline constexpr float kSoftplusBound = 11.09f;       // Q14: no fp16 value lies between this and ln(65504)
+float round_like_engine(float x, bool adds_half);     // Q17, and Q16 when adds_half
 
 }  // namespace aneforge::host

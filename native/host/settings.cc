@@ -17,9 +17,12 @@ Numerics numerics_of(const std::string& word) {
 
 const char* name_of(Numerics n) {
   switch (n) {
-    case Numerics::kFp32: return "fp32";
-    case Numerics::kFp16: return "fp16";
-    case Numerics::kEngine: break;
+    case Numerics::kFp32:
+      return "fp32";
+    case Numerics::kFp16:
+      return "fp16";
+    case Numerics::kEngine:
+      break;
   }
   return "engine";
 }

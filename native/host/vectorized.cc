@@ -175,7 +175,7 @@ class Pass {
   void run_chain(const Chain& chain, int32_t x, int64_t columns) {
     const int64_t count = value(chain.result).count;
     const bool by_column = std::any_of(chain.steps.begin(), chain.steps.end(), [](const vec::EpilogueStep& s) {
-      return s.operand == vec::EpilogueStep::Operand::kChannel;
+      return s.operand == vec::EpilogueStep::Operand::kChannel || s.operand == vec::EpilogueStep::Operand::kRow;
     });
     const int64_t row = by_column ? columns : count;
     const auto epilogue = std::make_shared<vec::Epilogue>(numerics_, static_cast<int>(by_column ? columns : 1), chain.steps);

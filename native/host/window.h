@@ -1,5 +1,5 @@
-// Sliding windows over one to three spatial dimensions: what conv, conv_transpose and the pools share. Missing dimensions stand in
-// front with extent 1.
+// Sliding windows over one to three spatial dimensions: what conv, conv_transpose and the pools share. Missing
+// dimensions stand in front with extent 1.
 #pragma once
 #include <array>
 

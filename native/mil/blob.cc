@@ -23,22 +23,38 @@ uint64_t little(const uint8_t* p, size_t n) {
 // The container's own numbers, not the DataType numbers of MIL.proto. 0: cannot stand in a blob.
 uint32_t code_of(Element e) {
   switch (e) {
-    case Element::kFp16: return 1;
-    case Element::kFp32: return 2;
-    case Element::kUInt8: return 3;
-    case Element::kInt8: return 4;
-    case Element::kBf16: return 5;
-    case Element::kInt16: return 6;
-    case Element::kUInt16: return 7;
-    case Element::kInt4: return 8;
-    case Element::kUInt1: return 9;
-    case Element::kUInt2: return 10;
-    case Element::kUInt4: return 11;
-    case Element::kUInt3: return 12;
-    case Element::kUInt6: return 13;
-    case Element::kInt32: return 14;
-    case Element::kUInt32: return 15;
-    default: return 0;
+    case Element::kFp16:
+      return 1;
+    case Element::kFp32:
+      return 2;
+    case Element::kUInt8:
+      return 3;
+    case Element::kInt8:
+      return 4;
+    case Element::kBf16:
+      return 5;
+    case Element::kInt16:
+      return 6;
+    case Element::kUInt16:
+      return 7;
+    case Element::kInt4:
+      return 8;
+    case Element::kUInt1:
+      return 9;
+    case Element::kUInt2:
+      return 10;
+    case Element::kUInt4:
+      return 11;
+    case Element::kUInt3:
+      return 12;
+    case Element::kUInt6:
+      return 13;
+    case Element::kInt32:
+      return 14;
+    case Element::kUInt32:
+      return 15;
+    default:
+      return 0;
   }
 }
 
@@ -62,7 +78,8 @@ Blob::Record Blob::at(uint64_t offset, const Type& type) const {
   if (code == 0 || little(record + 4, 4) != code)
     corrupt(offset, "holds another element type than " + std::string(name_of(type.element)));
   const uint64_t bytes = little(record + 8, 8), begin = little(record + 16, 8);
-  if (begin < offset + kRecord || begin > size_ || bytes > size_ - begin) corrupt(offset, "its data lies outside the blob");
+  if (begin < offset + kRecord || begin > size_ || bytes > size_ - begin)
+    corrupt(offset, "its data lies outside the blob");
   if (bytes != packed_bytes(type.element, type.count()))
     corrupt(offset, "holds " + std::to_string(bytes) + " bytes, " + to_string(type) + " takes " +
                         std::to_string(packed_bytes(type.element, type.count())));

@@ -1,4 +1,5 @@
-// The weight container, version 2 (coremltools 9.0, MILBlob/Blob/StorageFormat.hpp), read in place with every bound checked.
+// The weight container, version 2 (coremltools 9.0, MILBlob/Blob/StorageFormat.hpp), read in place with every bound
+// checked.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +17,8 @@ class Blob {
     const uint8_t* data;
     size_t bytes;
   };
-  // The payload of the record at `offset` (the offset of its metadata, 64 for the first). Throws Error{kCorrupt} unless it lies
-  // within the blob and holds exactly `type`.
+  // The payload of the record at `offset` (the offset of its metadata, 64 for the first). Throws Error{kCorrupt} unless
+  // it lies within the blob and holds exactly `type`.
   Record at(uint64_t offset, const Type& type) const;
 
  private:

@@ -157,7 +157,8 @@ bool parse_int(std::string_view s, long long* out) {
   for (char c : s) {
     const int d = digit_of(c);
     if (d >= base) return false;
-    if (value > (0x7fffffffffffffffull - static_cast<unsigned long long>(d)) / static_cast<unsigned long long>(base)) return false;
+    if (value > (0x7fffffffffffffffull - static_cast<unsigned long long>(d)) / static_cast<unsigned long long>(base))
+      return false;
     value = value * static_cast<unsigned long long>(base) + static_cast<unsigned long long>(d);
   }
   *out = negative ? -static_cast<long long>(value) : static_cast<long long>(value);

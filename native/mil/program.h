@@ -11,9 +11,26 @@
 namespace aneforge::mil {
 
 enum class Element : uint8_t {
-  kFp16, kFp32, kFp64, kBf16, kBool, kString,
-  kInt4, kInt8, kInt16, kInt32, kInt64,
-  kUInt1, kUInt2, kUInt3, kUInt4, kUInt6, kUInt8, kUInt16, kUInt32, kUInt64,
+  kFp16,
+  kFp32,
+  kFp64,
+  kBf16,
+  kBool,
+  kString,
+  kInt4,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kUInt1,
+  kUInt2,
+  kUInt3,
+  kUInt4,
+  kUInt6,
+  kUInt8,
+  kUInt16,
+  kUInt32,
+  kUInt64,
 };
 
 const char* name_of(Element);
@@ -33,14 +50,14 @@ struct Type {
 };
 std::string to_string(const Type&);
 
-// A literal, or a record of the weight blob. Elements lie one after another, little-endian, bool as a byte; elements of less than
-// a byte are packed from the least significant bit up, across byte borders.
+// A literal, or a record of the weight blob. Elements lie one after another, little-endian, bool as a byte; elements of
+// less than a byte are packed from the least significant bit up, across byte borders.
 struct Constant {
   Type type;
   const uint8_t* borrowed = nullptr;  // into the blob
   std::vector<uint8_t> owned;         // a literal
   size_t bytes = 0;
-  std::vector<std::string> strings;   // of string constants instead
+  std::vector<std::string> strings;  // of string constants instead
   const uint8_t* data() const { return borrowed ? borrowed : owned.data(); }
 };
 
@@ -58,8 +75,8 @@ struct Argument {
   bool tuple = false;
 };
 
-// `const` is not an operation here: its result is a value with a constant. Attributes other than `name` (operands of the older
-// constexpr forms) stand among the arguments.
+// `const` is not an operation here: its result is a value with a constant. Attributes other than `name` (operands of
+// the older constexpr forms) stand among the arguments.
 struct Op {
   std::string_view kind;
   std::string name;  // of the [name = ...] attribute, else of the first result

@@ -20,11 +20,13 @@ struct ElementName {
   Element element;
 };
 constexpr ElementName kElements[] = {
-    {"fp16", Element::kFp16},     {"fp32", Element::kFp32},     {"fp64", Element::kFp64},   {"bf16", Element::kBf16},
-    {"bool", Element::kBool},     {"string", Element::kString}, {"int4", Element::kInt4},   {"int8", Element::kInt8},
-    {"int16", Element::kInt16},   {"int32", Element::kInt32},   {"int64", Element::kInt64}, {"uint1", Element::kUInt1},
-    {"uint2", Element::kUInt2},   {"uint3", Element::kUInt3},   {"uint4", Element::kUInt4}, {"uint6", Element::kUInt6},
-    {"uint8", Element::kUInt8},   {"uint16", Element::kUInt16}, {"uint32", Element::kUInt32}, {"uint64", Element::kUInt64},
+    {"fp16", Element::kFp16},     {"fp32", Element::kFp32},     {"fp64", Element::kFp64},
+    {"bf16", Element::kBf16},     {"bool", Element::kBool},     {"string", Element::kString},
+    {"int4", Element::kInt4},     {"int8", Element::kInt8},     {"int16", Element::kInt16},
+    {"int32", Element::kInt32},   {"int64", Element::kInt64},   {"uint1", Element::kUInt1},
+    {"uint2", Element::kUInt2},   {"uint3", Element::kUInt3},   {"uint4", Element::kUInt4},
+    {"uint6", Element::kUInt6},   {"uint8", Element::kUInt8},   {"uint16", Element::kUInt16},
+    {"uint32", Element::kUInt32}, {"uint64", Element::kUInt64},
 };
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -45,7 +47,8 @@ class Cursor {
         ++column;
       }
     }
-    throw Error(code, "program text, line " + std::to_string(line) + ", column " + std::to_string(column) + ": " + what);
+    throw Error(code,
+                "program text, line " + std::to_string(line) + ", column " + std::to_string(column) + ": " + what);
   }
 
   void skip() {
@@ -167,10 +170,14 @@ class Packer {
       double v = 0;
       if (!parse_float(atom, &v)) cursor_.fail("'" + std::string(atom) + "' is not a number");
       switch (e) {
-        case Element::kFp16: return bytes(double_to_half(v));
-        case Element::kFp32: return bytes(static_cast<float>(v));
-        case Element::kFp64: return bytes(v);
-        default: return bytes(bf16(v));
+        case Element::kFp16:
+          return bytes(double_to_half(v));
+        case Element::kFp32:
+          return bytes(static_cast<float>(v));
+        case Element::kFp64:
+          return bytes(v);
+        default:
+          return bytes(bf16(v));
       }
     }
     if (e == Element::kBool) {
@@ -287,7 +294,8 @@ class Reader {
         if (!parse_int(cursor_.atom(), &d) || d < 0) cursor_.fail("expected a dimension");
         if (d == 0) cursor_.fail("a dimension of 0", Code::kUnsupported);
         if (t.shape.size() == kMaxRank) cursor_.fail("a rank above 8", Code::kUnsupported);
-        if (d > std::numeric_limits<int32_t>::max() || d > kMostElements / count) cursor_.fail("a tensor too large", Code::kUnsupported);
+        if (d > std::numeric_limits<int32_t>::max() || d > kMostElements / count)
+          cursor_.fail("a tensor too large", Code::kUnsupported);
         count *= d;
         t.shape.push_back(d);
       } while (cursor_.accept(','));

@@ -105,7 +105,7 @@ class TestRun:
 
     def test_a_failed_check(self, aneforge_: Run, saved: Saved) -> None:
         square = model(
-            [node("Mul", "x big", "m"), node("Mul", "m m", "y")], {"x": [4]}, {"y": [4]}, {"big": np.float32([9e4])}
+            [node("Mul", "x big", "m"), node("Mul", "m m", "y")], {"x": [4]}, {"y": [4]}, {"big": np.float32([3e4])}
         )
         code, out, err = aneforge_("run", saved(square))
         assert code == 3

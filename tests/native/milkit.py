@@ -17,7 +17,18 @@ import numpy as np
 
 from aneforge.backends import native
 
-CODES = {"fp16": 1, "fp32": 2, "uint8": 3, "int8": 4, "int16": 6, "uint16": 7, "int4": 8, "uint1": 9, "uint4": 11, "int32": 14}
+CODES = {
+    "fp16": 1,
+    "fp32": 2,
+    "uint8": 3,
+    "int8": 4,
+    "int16": 6,
+    "uint16": 7,
+    "int4": 8,
+    "uint1": 9,
+    "uint4": 11,
+    "int32": 14,
+}
 NUMPY = {
     "fp16": np.float16, "fp32": np.float32, "uint8": np.uint8, "int8": np.int8, "int16": np.int16, "uint16": np.uint16,
     "int32": np.int32, "bool": np.bool_,
@@ -37,7 +48,9 @@ class Packed:
 
     def bytes(self) -> bytes:
         flat = self.values.astype(np.int64).ravel() & ((1 << self.bits) - 1)
-        return np.packbits(((flat[:, None] >> np.arange(self.bits)) & 1).astype(np.uint8).ravel(), bitorder="little").tobytes()
+        return np.packbits(
+            ((flat[:, None] >> np.arange(self.bits)) & 1).astype(np.uint8).ravel(), bitorder="little"
+        ).tobytes()
 
 
 class Program:
@@ -102,7 +115,11 @@ class Program:
             return kind, f"{kind}({self.reference(self.record(CODES[dtype], np.ascontiguousarray(array).tobytes()))})"
 
         def nest(a: np.ndarray) -> str:
-            return self.literal(a.item(), dtype) if a.ndim == 0 else "[" + ", ".join(nest(np.asarray(e, a.dtype)) for e in a) + "]"
+            return (
+                self.literal(a.item(), dtype)
+                if a.ndim == 0
+                else "[" + ", ".join(nest(np.asarray(e, a.dtype)) for e in a) + "]"
+            )
 
         return kind, f"{kind}({nest(array)})"
 
@@ -126,7 +143,14 @@ class Program:
             return self.value(v)[1]
         return self.const(v)
 
-    def op(self, kind: str, *shapes: Sequence[int], dtype: str | None = None, attributes: dict[str, Any] | None = None, **args: Any) -> Any:
+    def op(
+        self,
+        kind: str,
+        *shapes: Sequence[int],
+        dtype: str | None = None,
+        attributes: dict[str, Any] | None = None,
+        **args: Any,
+    ) -> Any:
         """One operation; as many results as shapes. Arguments that are no Ref are constants."""
         bound = [f"{k} = {self.bind(v)}" for k, v in sorted(args.items())]
         names = [self.name() for _ in shapes]
@@ -150,13 +174,21 @@ class Program:
         return native.load().compile("host", self.text(outputs), bytes(self.blob), options)
 
     def execute(
-        self, outputs: Sequence[str], *, feeds: Sequence[np.ndarray] | None = None, out: Any = None, threads: int = 0, **options: str
+        self,
+        outputs: Sequence[str],
+        *,
+        feeds: Sequence[np.ndarray] | None = None,
+        out: Any = None,
+        threads: int = 0,
+        **options: str,
     ) -> tuple[list[np.ndarray], dict[str, list[int]]]:
         """Results and port events. Results have the program's types (fp16 as float32) unless `out` names others."""
         program = self.compile(outputs, **options)
         types = {10: np.float32, 1: np.float32, 2: np.uint8, 6: np.int32, 9: np.bool_, 4: np.uint16}
         wanted = out or [types[dtype] for _, dtype, _ in program.outputs]
-        given = [np.asarray(a, np.float32) if a.dtype == np.float64 else a for a in self.feeds] if feeds is None else feeds
+        given = (
+            [np.asarray(a, np.float32) if a.dtype == np.float64 else a for a in self.feeds] if feeds is None else feeds
+        )
         results, events = program.run(list(given), wanted, threads)
         return results, events
 
@@ -238,7 +270,7 @@ def check(mode: str, kind: str, oracle: Any, /, *, ulp: int = 1, rtol: float = 3
             np.testing.assert_array_equal(g, w)
             continue
         if mode == "engine":
-            w = np.where(np.isnan(w), 0, w)
+            w = np.where(np.isnan(w), 0, w)  # noqa: PLW2901 - the engine has no NaN (Q12)
         finite = np.abs(w[np.isfinite(w)])
         scale = float(finite.max()) if finite.size else 1.0
         if mode == "fp32":

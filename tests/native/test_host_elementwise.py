@@ -38,7 +38,15 @@ def test_binary(kind: str, mode: str) -> None:
         oracle = lambda x, y: BINARY[kind](x, y)  # noqa: E731
         check(mode, kind, oracle, ulp=1 if kind in ("pow", "mod") else 0, rtol=3e-6, atol=1e-6 if kind == "mod" else None,
               x=In(np.asarray(x)), y=In(np.asarray(y)))  # fmt: skip
-        check(mode, kind, oracle, ulp=1 if kind in ("pow", "mod") else 0, atol=1e-6 if kind == "mod" else None, x=In(np.asarray(x)), y=y)
+        check(
+            mode,
+            kind,
+            oracle,
+            ulp=1 if kind in ("pow", "mod") else 0,
+            atol=1e-6 if kind == "mod" else None,
+            x=In(np.asarray(x)),
+            y=y,
+        )
 
 
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, 65504.0, 6e-8, -6e-8, 2.5, -2.5, 0.5, 11.0, -20.0])
@@ -56,7 +64,10 @@ def test_nan_passes_maxima_and_relu(mode: str) -> None:
     p = Program("fp32" if mode == "fp32" else "fp16")
     x, y = p.input(np.array([np.nan, 1.0, np.nan])), p.input(np.array([1.0, np.nan, np.nan]))
     outs = [p.op("maximum", (3,), x=x, y=y), p.op("minimum", (3,), x=x, y=y)]
-    outs += [p.op("reduce_max", (1,), x=x, axes=[0], keep_dims=True), p.op("reduce_min", (1,), x=x, axes=[0], keep_dims=True)]
+    outs += [
+        p.op("reduce_max", (1,), x=x, axes=[0], keep_dims=True),
+        p.op("reduce_min", (1,), x=x, axes=[0], keep_dims=True),
+    ]
     for got in p.run(outs, numerics=mode):
         assert np.isnan(got).all()
     (got,) = p.run([p.op("relu", (3,), x=x)], numerics=mode)
@@ -97,7 +108,15 @@ def test_unary(kind: str, mode: str) -> None:
         x = x[np.abs(x) < 1000]
     if kind in ("log", "sqrt", "rsqrt"):
         x = np.abs(x)
-    check(mode, kind, oracle, ulp=1, atol=3e-7 if kind in ("tan", "linear_activation", "log", "sin", "cos") else None, x=In(x), **params)
+    check(
+        mode,
+        kind,
+        oracle,
+        ulp=1,
+        atol=3e-7 if kind in ("tan", "linear_activation", "log", "sin", "cos") else None,
+        x=In(x),
+        **params,
+    )
     check(mode, kind, oracle, ulp=1, atol=1e-6, x=In(RNG.normal(size=(3, 1, 70, 200))) if kind not in ("log", "sqrt", "rsqrt") else
           In(RNG.uniform(0.1, 4, size=(3, 1, 70, 200))), **params)  # fmt: skip
 
@@ -119,6 +138,7 @@ def test_gelu(kind: str, mode: str) -> None:
 def test_prelu_has_a_slope_for_every_channel(mode: str) -> None:
     slope = np.array([0.25, -0.5, 2.0, 0.125])
     for shape in [(2, 4), (3, 4, 5), (2, 4, 3, 3), (1, 4, 2, 2, 2)]:
+
         def oracle(x: np.ndarray, alpha: np.ndarray) -> np.ndarray:
             return np.where(x >= 0, x, x * alpha.reshape(4, *[1] * (x.ndim - 2)))
 
@@ -141,7 +161,11 @@ def test_comparisons(mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_logic_and_select(mode: str) -> None:
     x, y = RNG.integers(0, 2, size=(4, 1, 6)).astype(bool), RNG.integers(0, 2, size=(5, 6)).astype(bool)
-    for kind, oracle in (("logical_and", np.logical_and), ("logical_or", np.logical_or), ("logical_xor", np.logical_xor)):
+    for kind, oracle in (
+        ("logical_and", np.logical_and),
+        ("logical_or", np.logical_or),
+        ("logical_xor", np.logical_xor),
+    ):
         check(mode, kind, lambda x, y, f=oracle: f(x, y), dtype="bool", x=In(x), y=In(y))
     check(mode, "logical_not", lambda x: ~x, dtype="bool", x=In(x))
     cond, a, b = In(x), RNG.normal(size=(4, 5, 6)), RNG.normal(size=(5, 6))
@@ -159,7 +183,9 @@ def test_casts(mode: str) -> None:
         p = Program(fp)
         v = p.input(array, kind)
         name = p.name()
-        p.statements.append(f'{p.type(to, array.shape)} {name} = cast(dtype = {p.bind(to)}, x = {v})[name = string("c")];')
+        p.statements.append(
+            f'{p.type(to, array.shape)} {name} = cast(dtype = {p.bind(to)}, x = {v})[name = string("c")];'
+        )
         return p.run([name], numerics=mode)[0]
 
     np.testing.assert_array_equal(cast(x, "uint8"), np.clip(trunc, 0, 255))
@@ -169,7 +195,9 @@ def test_casts(mode: str) -> None:
     np.testing.assert_array_equal(cast(pixels, fp), pixels)
     np.testing.assert_array_equal(cast(np.array([0, 7, 1], np.uint8), "bool"), [False, True, True])
     np.testing.assert_array_equal(cast(np.array([True, False]), fp), [1, 0])
-    np.testing.assert_array_equal(cast(np.array([70000, -5], np.int32), fp), [70000, -5] if mode == "fp32" else [np.inf, -5])
+    np.testing.assert_array_equal(
+        cast(np.array([70000, -5], np.int32), fp), [70000, -5] if mode == "fp32" else [np.inf, -5]
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)

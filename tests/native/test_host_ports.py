@@ -11,7 +11,9 @@ from milkit import Program, half
 from aneforge.backends import native
 
 
-def through(array: np.ndarray, out: object, fp: str = "fp16", numerics: str = "fp16") -> tuple[np.ndarray, dict[str, list[int]]]:
+def through(
+    array: np.ndarray, out: object, fp: str = "fp16", numerics: str = "fp16"
+) -> tuple[np.ndarray, dict[str, list[int]]]:
     """The array, unchanged by the program (a reshape of both ways is no arithmetic)."""
     p = Program(fp)
     y = p.op("reshape", (array.size,), x=p.input(np.zeros(array.shape)), shape=[array.size])
@@ -37,7 +39,11 @@ def test_conversion_functions_agree_with_numpy() -> None:
     floats = rng.integers(0, 2**32, 2_000_000, dtype=np.uint64).astype(np.uint32).view(np.float32)
     with np.errstate(invalid="ignore"):
         ties = (bits.view(np.float16).astype(np.float64)[:-1] + bits.view(np.float16).astype(np.float64)[1:]) / 2
-    for values in (floats[~np.isnan(floats)], ties[np.isfinite(ties)].astype(np.float32), np.float32([65519.99, 65520, 2**-25, 2**-24, -0.0])):
+    for values in (
+        floats[~np.isnan(floats)],
+        ties[np.isfinite(ties)].astype(np.float32),
+        np.float32([65519.99, 65520, 2**-25, 2**-24, -0.0]),
+    ):
         with np.errstate(over="ignore"):
             np.testing.assert_array_equal(module.to_half(values), values.astype(np.float16).view(np.uint16))
 
@@ -121,14 +127,20 @@ def test_an_output_may_be_an_input_a_constant_a_view_or_twice_the_same() -> None
     v = p.op("reshape", (3, 2), x=x, shape=[3, 2])
     r = p.op("reshape", (12,), x=c, shape=[12])
     got = p.run([x, c, v, v, r], numerics="fp16")
-    for a, want in zip(got, [np.arange(6).reshape(2, 3), np.arange(12).reshape(3, 4), *[np.arange(6).reshape(3, 2)] * 2, np.arange(12)], strict=True):
+    for a, want in zip(
+        got,
+        [np.arange(6).reshape(2, 3), np.arange(12).reshape(3, 4), *[np.arange(6).reshape(3, 2)] * 2, np.arange(12)],
+        strict=True,
+    ):
         np.testing.assert_array_equal(a, want)
 
 
 def test_many_threads_run_one_program() -> None:
     p = Program("fp16")
     x = p.input(np.zeros((1, 8, 24, 24)))
-    c = p.op("conv", (1, 8, 24, 24), x=x, weight=np.random.default_rng(1).normal(size=(8, 8, 3, 3)) / 8, pad_type="same")
+    c = p.op(
+        "conv", (1, 8, 24, 24), x=x, weight=np.random.default_rng(1).normal(size=(8, 8, 3, 3)) / 8, pad_type="same"
+    )
     y = p.op("softmax", (1, 8, 24, 24), x=p.op("add", (1, 8, 24, 24), x=c, y=x), axis=1)
     program = p.compile([y], numerics="fp16")
     feeds = [np.random.default_rng(i).normal(size=(1, 8, 24, 24)).astype(np.float32) for i in range(8)]

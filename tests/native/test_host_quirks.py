@@ -30,7 +30,10 @@ def test_q04_accumulators_end_at_32752() -> None:
         weight = np.array([big, big]).reshape(1, 2, 1, 1)
         assert run("conv", (1, 1, 1, 1), "Q04", x=x.reshape(1, 2, 1, 1), weight=weight) == engine
         assert run("conv", (1, 1, 1, 1), "Q04", "fp16", x=x.reshape(1, 2, 1, 1), weight=weight) != INF
-        assert run("conv_transpose", (1, 1, 1, 1), "Q04", x=x.reshape(1, 2, 1, 1), weight=weight.reshape(2, 1, 1, 1)) == engine
+        assert (
+            run("conv_transpose", (1, 1, 1, 1), "Q04", x=x.reshape(1, 2, 1, 1), weight=weight.reshape(2, 1, 1, 1))
+            == engine
+        )
 
 
 def test_q04_spares_a_single_tap_and_comes_before_the_bias() -> None:
@@ -65,7 +68,9 @@ def test_q08_width_slices_hold_4094() -> None:
     np.testing.assert_array_equal(run("slice_by_size", (1, 4), "Q08", **by_size), [[4094, INF, -INF, 1]])
     np.testing.assert_array_equal(run("slice_by_size", (1, 4), "Q12", **by_size), x[:, 1:])
     np.testing.assert_array_equal(run("slice_by_size", (1, 2), "Q08", x=x, begin=[0, 0], size=[1, 2]), x[:, :2])
-    np.testing.assert_array_equal(run("slice_by_index", (1, 3), "Q08", x=x, begin=[0, -3], end=[1, 5]), [[INF, -INF, 1]])
+    np.testing.assert_array_equal(
+        run("slice_by_index", (1, 3), "Q08", x=x, begin=[0, -3], end=[1, 5]), [[INF, -INF, 1]]
+    )
     np.testing.assert_array_equal(run("slice_by_index", (1, 5), "Q08", x=x.repeat(2, 0), begin=[1, 0], end=[2, 5]), x)
 
 
@@ -87,7 +92,9 @@ def test_q12_no_operation_gives_nan() -> None:
     np.testing.assert_array_equal(run("log", (3,), "Q12", x=x, epsilon=0.0)[:2], [INF, 0])
     np.testing.assert_array_equal(run("rsqrt", (3,), "Q12", x=x, epsilon=0.0), [0, 0, 0.5])
     np.testing.assert_array_equal(run("softmax", (3,), "Q12", x=np.full(3, -INF), axis=0), [0, 0, 0])
-    np.testing.assert_array_equal(run("matmul", (1, 1), "Q12", x=np.array([[INF, INF]]), y=np.array([[1.0], [-1.0]])), [[0]])
+    np.testing.assert_array_equal(
+        run("matmul", (1, 1), "Q12", x=np.array([[INF, INF]]), y=np.array([[1.0], [-1.0]])), [[0]]
+    )
     assert np.isnan(run("sqrt", (3,), "Q12", "fp16", x=x)[1])
 
 
@@ -95,7 +102,9 @@ def test_q13_log_sum_exp_without_a_shift() -> None:
     for value, want in [(7.5, 7.5 + np.log(32)), (7.75, 0.0), (12.0, 0.0)]:
         got = run("reduce_log_sum_exp", (1,), "Q13", x=np.full((1, 32), value), axes=[1], keep_dims=False)
         assert got == pytest.approx(want, abs=0.01)
-        assert run("reduce_log_sum_exp", (1,), "Q12", x=np.full((1, 32), value), axes=[1], keep_dims=False) == half(value + np.log(32))
+        assert run("reduce_log_sum_exp", (1,), "Q12", x=np.full((1, 32), value), axes=[1], keep_dims=False) == half(
+            value + np.log(32)
+        )
 
 
 def test_q14_and_q26_softplus_and_softsign() -> None:
@@ -142,7 +151,9 @@ def test_q21_log_of_zero() -> None:
 
 
 def test_q41_thresholded_relu_keeps_the_threshold() -> None:
-    np.testing.assert_array_equal(run("thresholded_relu", (3,), "Q41", x=np.array([1.0, 0.5, 2.0]), alpha=1.0), [1, 0, 2])
+    np.testing.assert_array_equal(
+        run("thresholded_relu", (3,), "Q41", x=np.array([1.0, 0.5, 2.0]), alpha=1.0), [1, 0, 2]
+    )
 
 
 def test_quirks_act_in_engine_numerics_only_and_unknown_ones_are_errors() -> None:
@@ -155,7 +166,7 @@ def test_quirks_act_in_engine_numerics_only_and_unknown_ones_are_errors() -> Non
 
 
 def test_every_quirk_that_the_targets_call_simulated_is_known_here() -> None:
-    from aneforge.targets import resolve
+    from aneforge.targets import resolve  # noqa: PLC0415 - the rest of this file needs the native library only
 
     for name in ("m1", "m2", "m3", "m4"):
         run("relu", (1,), ",".join(resolve(name).simulated_quirks), x=np.ones(1))

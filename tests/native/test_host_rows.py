@@ -29,10 +29,21 @@ def test_reductions(mode: str) -> None:
         "reduce_log_sum_exp": over(lambda x, a, k: np.log(np.exp(x).sum(a, keepdims=k))),
     }
     cases = [((2, 3, 4, 5), axes) for r in (1, 2, 3, 4) for axes in itertools.combinations(range(4), r)]
-    cases += [((3, 700), (1,)), ((40, 600), (0,)), ((7,), (0,)), ((1, 5), (0,)), ((2, 3, 4), (-1,)), ((2, 3, 4), (-2, 0))]
+    cases += [
+        ((3, 700), (1,)),
+        ((40, 600), (0,)),
+        ((7,), (0,)),
+        ((1, 5), (0,)),
+        ((2, 3, 4), (-1,)),
+        ((2, 3, 4), (-2, 0)),
+    ]
     for kind, oracle in table.items():
         for shape, axes in cases:
-            x = RNG.uniform(0.5, 1.25, size=shape) if kind in ("reduce_log_sum", "reduce_prod") else RNG.normal(size=shape)
+            x = (
+                RNG.uniform(0.5, 1.25, size=shape)
+                if kind in ("reduce_log_sum", "reduce_prod")
+                else RNG.normal(size=shape)
+            )
             if kind == "reduce_prod" and np.prod(shape) > 500:
                 continue
             for keep in (False, True):
@@ -43,7 +54,9 @@ def test_reductions(mode: str) -> None:
 def test_reduction_of_all_axes_and_of_infinities(mode: str) -> None:
     x = RNG.normal(size=(3, 4))
     check(mode, "reduce_sum", lambda x: np.asarray(x.sum()), atol=1e-6, x=In(x))
-    check(mode, "reduce_max", lambda x, axes: x.max(1), ulp=0, x=In(np.array([[-np.inf, -np.inf], [np.inf, 1]])), axes=[1])
+    check(
+        mode, "reduce_max", lambda x, axes: x.max(1), ulp=0, x=In(np.array([[-np.inf, -np.inf], [np.inf, 1]])), axes=[1]
+    )
 
     def logsumexp(x, axes):
         return np.logaddexp.reduce(x, 1)
@@ -57,7 +70,15 @@ def test_arg_reductions_take_the_first(mode: str) -> None:
     x = RNG.integers(-3, 4, size=(3, 5, 7)).astype(float)
     for axis, keep in itertools.product((0, 1, 2, -1), (False, True)):
         for kind, f in (("reduce_argmax", np.argmax), ("reduce_argmin", np.argmin)):
-            check(mode, kind, lambda x, axis, keep_dims, f=f: f(x, axis, keepdims=keep_dims), dtype="int32", x=In(x), axis=axis, keep_dims=keep)
+            check(
+                mode,
+                kind,
+                lambda x, axis, keep_dims, f=f: f(x, axis, keepdims=keep_dims),
+                dtype="int32",
+                x=In(x),
+                axis=axis,
+                keep_dims=keep,
+            )
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -69,7 +90,16 @@ def test_cumsum(mode: str) -> None:
         return np.flip(c, axis) if reverse else c
 
     for axis, exclusive, reverse in itertools.product((0, 1, -1), (False, True), (False, True)):
-        check(mode, "cumsum", oracle, atol=2e-6, x=In(RNG.normal(size=(3, 5, 70))), axis=axis, exclusive=exclusive, reverse=reverse)
+        check(
+            mode,
+            "cumsum",
+            oracle,
+            atol=2e-6,
+            x=In(RNG.normal(size=(3, 5, 70))),
+            axis=axis,
+            exclusive=exclusive,
+            reverse=reverse,
+        )
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -78,7 +108,15 @@ def test_softmax(mode: str) -> None:
         e = np.exp(x - x.max(axis, keepdims=True))
         return e / e.sum(axis, keepdims=True)
 
-    for shape, axis in [((4, 7), -1), ((4, 7), 0), ((2, 3, 130), 1), ((2, 3, 4, 5), 2), ((1, 1000), 1), ((5,), 0), ((3, 1), 1)]:
+    for shape, axis in [
+        ((4, 7), -1),
+        ((4, 7), 0),
+        ((2, 3, 130), 1),
+        ((2, 3, 4, 5), 2),
+        ((1, 1000), 1),
+        ((5,), 0),
+        ((3, 1), 1),
+    ]:
         check(mode, "softmax", oracle, atol=1e-7, x=In(RNG.normal(size=shape) * 4), axis=axis)
     check(mode, "softmax", oracle, x=In(np.array([[1000.0, 1, 2, 3], [-1e4, 0, -1e4, -60000]])), axis=-1)
 
@@ -99,7 +137,18 @@ def test_batch_and_instance_norm(mode: str) -> None:
         x, mean, variance = RNG.normal(size=shape) + 1, RNG.normal(size=3), RNG.uniform(0.5, 2, size=3)
         gamma, beta = RNG.normal(size=3), RNG.normal(size=3)
         check(mode, "batch_norm", batch, atol=1e-6, x=In(x), mean=mean, variance=variance, epsilon=0.001)
-        check(mode, "batch_norm", batch, atol=1e-6, x=In(x), mean=mean, variance=variance, gamma=gamma, beta=beta, epsilon=0.25)
+        check(
+            mode,
+            "batch_norm",
+            batch,
+            atol=1e-6,
+            x=In(x),
+            mean=mean,
+            variance=variance,
+            gamma=gamma,
+            beta=beta,
+            epsilon=0.25,
+        )
         check(mode, "instance_norm", instance, atol=2e-6, x=In(x), epsilon=0.001)
         check(mode, "instance_norm", instance, atol=2e-6, x=In(x), gamma=gamma, beta=beta, epsilon=0.001)
 
@@ -112,7 +161,13 @@ def test_layer_norm(mode: str) -> None:
         shape = [d if i in {v % x.ndim for v in a} else 1 for i, d in enumerate(x.shape)]
         return y * (1 if gamma is None else gamma.reshape(shape)) + (0 if beta is None else beta.reshape(shape))
 
-    for shape, axes in [((4, 96), [-1]), ((2, 3, 4), [1, 2]), ((2, 3, 4), [1]), ((2, 3, 4), [0, 2]), ((1, 5, 2, 3), [-1])]:
+    for shape, axes in [
+        ((4, 96), [-1]),
+        ((2, 3, 4), [1, 2]),
+        ((2, 3, 4), [1]),
+        ((2, 3, 4), [0, 2]),
+        ((1, 5, 2, 3), [-1]),
+    ]:
         inner = [shape[a] for a in sorted(v % len(shape) for v in axes)]
         x, gamma, beta = RNG.normal(size=shape) * 2 + 1, RNG.normal(size=inner), RNG.normal(size=inner)
         check(mode, "layer_norm", oracle, atol=2e-6, x=In(x), axes=axes, epsilon=0.001)
@@ -134,7 +189,16 @@ def test_l2_norm_and_local_response_norm(mode: str) -> None:
     for shape in [(3, 4, 5), (2, 3, 4, 5)]:
         check(mode, "l2_norm", l2, x=In(RNG.normal(size=shape)), epsilon=0.0625)
     for size in (1, 2, 3, 5, 9):
-        check(mode, "local_response_norm", lrn, x=In(RNG.normal(size=(2, 6, 3, 4)) * 3), size=size, alpha=0.5, beta=0.75, k=1.0)
+        check(
+            mode,
+            "local_response_norm",
+            lrn,
+            x=In(RNG.normal(size=(2, 6, 3, 4)) * 3),
+            size=size,
+            alpha=0.5,
+            beta=0.75,
+            k=1.0,
+        )
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -29,9 +29,23 @@ def test_reshape_family(mode: str) -> None:
 def test_transpose(mode: str) -> None:
     for shape in [(2, 3, 4, 5), (1, 17, 1, 33), (40, 50, 1, 20)]:
         for perm in itertools.permutations(range(4)):
-            check(mode, "transpose", lambda x, perm: x.transpose(perm), ulp=0, x=In(RNG.normal(size=shape)), perm=list(perm))
+            check(
+                mode,
+                "transpose",
+                lambda x, perm: x.transpose(perm),
+                ulp=0,
+                x=In(RNG.normal(size=shape)),
+                perm=list(perm),
+            )
     check(mode, "transpose", lambda x, perm: x.T, ulp=0, x=In(RNG.normal(size=(300, 200))), perm=[-1, 0])
-    check(mode, "transpose", lambda x, perm: x.T, dtype="bool", x=In(RNG.integers(0, 2, (30, 20)).astype(bool)), perm=[1, 0])
+    check(
+        mode,
+        "transpose",
+        lambda x, perm: x.T,
+        dtype="bool",
+        x=In(RNG.integers(0, 2, (30, 20)).astype(bool)),
+        perm=[1, 0],
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -95,7 +109,9 @@ def test_pad(mode: str) -> None:
                     want = oracle(a, pad, how)
                 except ValueError:
                     continue
-                if how == "reflect" and any(v >= d for v, d in zip(pad, np.repeat(a.shape[-len(pad) // 2 :], 2), strict=True)):
+                if how == "reflect" and any(
+                    v >= d for v, d in zip(pad, np.repeat(a.shape[-len(pad) // 2 :], 2), strict=True)
+                ):
                     continue
                 y = p.op("pad", want.shape, x=p.input(a), pad=pad, mode=how)
                 np.testing.assert_array_equal(p.run([y], numerics=mode)[0], want)
@@ -108,11 +124,42 @@ def test_concat_stack_split(mode: str) -> None:
         for s, extent in zip(shapes, (1, 3, 2), strict=True):
             s[axis] = extent
         parts = tuple(In(RNG.normal(size=s)) for s in shapes)
-        check(mode, "concat", lambda values, axis, interleave: np.concatenate(values, axis), ulp=0, values=parts, axis=axis, interleave=False)
-        check(mode, "concat", lambda values, axis: np.concatenate(values, axis), ulp=0, values=(parts[0], parts[1].array), axis=axis)
+        check(
+            mode,
+            "concat",
+            lambda values, axis, interleave: np.concatenate(values, axis),
+            ulp=0,
+            values=parts,
+            axis=axis,
+            interleave=False,
+        )
+        check(
+            mode,
+            "concat",
+            lambda values, axis: np.concatenate(values, axis),
+            ulp=0,
+            values=(parts[0], parts[1].array),
+            axis=axis,
+        )
         whole = In(RNG.normal(size=(6, 6, 6)))
-        check(mode, "split", lambda x, axis, num_splits: np.split(x, num_splits, axis), ulp=0, x=whole, axis=axis, num_splits=3)
-        check(mode, "split", lambda x, axis, split_sizes: np.split(x, [1, 3], axis), ulp=0, x=whole, axis=axis, split_sizes=[1, 2, 3])
+        check(
+            mode,
+            "split",
+            lambda x, axis, num_splits: np.split(x, num_splits, axis),
+            ulp=0,
+            x=whole,
+            axis=axis,
+            num_splits=3,
+        )
+        check(
+            mode,
+            "split",
+            lambda x, axis, split_sizes: np.split(x, [1, 3], axis),
+            ulp=0,
+            x=whole,
+            axis=axis,
+            split_sizes=[1, 2, 3],
+        )
     for axis in (0, 1, 2, -1):
         parts = tuple(In(RNG.normal(size=(3, 4))) for _ in range(3))
         check(mode, "stack", lambda values, axis: np.stack(values, axis), ulp=0, values=parts, axis=axis)
@@ -154,7 +201,15 @@ def test_gathers(mode: str) -> None:
     for axis in (0, 1, 2, -1):
         for shape in [(3,), (2, 4), ()]:
             indices = np.asarray(RNG.integers(0, 4, size=shape), np.int32)
-            check(mode, "gather", lambda x, indices, axis: np.take(x, indices, axis), ulp=0, x=x, indices=indices, axis=axis)
+            check(
+                mode,
+                "gather",
+                lambda x, indices, axis: np.take(x, indices, axis),
+                ulp=0,
+                x=x,
+                indices=indices,
+                axis=axis,
+            )
     indices = RNG.integers(0, 5, size=(4, 3)).astype(np.int32)
 
     def batched(x, indices, axis, batch_dims):
@@ -166,7 +221,15 @@ def test_gathers(mode: str) -> None:
         shape = [4, 5, 6]
         shape[axis] = 7
         indices = RNG.integers(0, 4, size=shape).astype(np.int32)
-        check(mode, "gather_along_axis", lambda x, indices, axis: np.take_along_axis(x, indices, axis), ulp=0, x=x, indices=indices, axis=axis)
+        check(
+            mode,
+            "gather_along_axis",
+            lambda x, indices, axis: np.take_along_axis(x, indices, axis),
+            ulp=0,
+            x=x,
+            indices=indices,
+            axis=axis,
+        )
 
 
 def run_constant(p: Program, name: str, shape: tuple[int, ...], mode: str) -> np.ndarray:
@@ -190,11 +253,17 @@ def test_compressed_constants(version: str, mode: str) -> None:
 
     lut, index = stored(RNG.normal(size=16)), RNG.integers(0, 16, size=(5, 6))
     p = Program(fp, version)
-    name = p.op("constexpr_lut_to_dense", (5, 6), indices=p.const(Packed("uint4", 4, index)), lut=lut.reshape(1, 1, 16, 1))
+    name = p.op(
+        "constexpr_lut_to_dense", (5, 6), indices=p.const(Packed("uint4", 4, index)), lut=lut.reshape(1, 1, 16, 1)
+    )
     np.testing.assert_array_equal(run_constant(p, name, (5, 6), mode), lut[index])
     p = Program(fp, version)
     packed = np.frombuffer(Packed("uint4", 4, index).bytes(), np.uint8)
-    name = p.op("constexpr_lut_to_dense", (5, 6), attributes={"indices": packed, "lut": lut, "shape": np.array([5, 6], np.int32)})
+    name = p.op(
+        "constexpr_lut_to_dense",
+        (5, 6),
+        attributes={"indices": packed, "lut": lut, "shape": np.array([5, 6], np.int32)},
+    )
     np.testing.assert_array_equal(run_constant(p, name, (5, 6), mode), lut[index])
 
     dense = stored(RNG.normal(size=(5, 7))) * RNG.integers(0, 2, size=(5, 7))
@@ -207,4 +276,6 @@ def test_compressed_constants(version: str, mode: str) -> None:
     d = RNG.integers(-127, 128, size=(4, 12)).astype(np.int8)
     p = Program(fp, version)
     name = p.op("constexpr_blockwise_shift_scale", (4, 12), data=d, scale=blocks)
-    np.testing.assert_allclose(run_constant(p, name, (4, 12), mode), stored(d * blocks.astype(np.float64).repeat(4, 1)), rtol=1e-6)
+    np.testing.assert_allclose(
+        run_constant(p, name, (4, 12), mode), stored(d * blocks.astype(np.float64).repeat(4, 1)), rtol=1e-6
+    )

@@ -12,7 +12,14 @@ from milkit import MODES, In, check
 RNG = np.random.default_rng(11)
 
 
-def paddings(kind: str, size: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], pad: Sequence[int]):
+def paddings(
+    kind: str,
+    size: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pad: Sequence[int],
+):
     out = []
     for i, d in enumerate(size):
         extent = (kernel[i] - 1) * dilations[i] + 1
@@ -38,9 +45,12 @@ def conv(x, weight, bias=None, strides=None, pad_type="valid", pad=None, dilatio
         image = x[:, g * channels : (g + 1) * channels]
         for tap in itertools.product(*map(range, kernel)):
             window = tuple(
-                slice(t * dilations[i], t * dilations[i] + (size[i] - 1) * strides[i] + 1, strides[i]) for i, t in enumerate(tap)
+                slice(t * dilations[i], t * dilations[i] + (size[i] - 1) * strides[i] + 1, strides[i])
+                for i, t in enumerate(tap)
             )
-            out[:, f] += np.einsum("nc...,c->n...", image[(slice(None), slice(None), *window)], weight[(f, slice(None), *tap)])
+            out[:, f] += np.einsum(
+                "nc...,c->n...", image[(slice(None), slice(None), *window)], weight[(f, slice(None), *tap)]
+            )
     return out if bias is None else out + bias.reshape(-1, *[1] * n)
 
 
@@ -53,13 +63,16 @@ def conv_transpose(
     extents = [(kernel[i] - 1) * dilations[i] + 1 for i in range(n)]
     whole = [(d[i] - 1) * strides[i] + extents[i] for i in range(n)]
     per_group, filters, channels = weight.shape[1], weight.shape[1] * groups, x.shape[1] // groups
-    size = [max(whole[i], strides[i] * d[i], *(output_shape or [0])) + 64 for i in range(n)]  # room for whatever is cut out below
+    size = [
+        max(whole[i], strides[i] * d[i], *(output_shape or [0])) + 64 for i in range(n)
+    ]  # room for whatever is cut out below
     full = np.zeros((x.shape[0], filters, *size))
     for c in range(x.shape[1]):
         for f in range(per_group):
             for tap in itertools.product(*map(range, kernel)):
                 window = tuple(
-                    slice(t * dilations[i], t * dilations[i] + (d[i] - 1) * strides[i] + 1, strides[i]) for i, t in enumerate(tap)
+                    slice(t * dilations[i], t * dilations[i] + (d[i] - 1) * strides[i] + 1, strides[i])
+                    for i, t in enumerate(tap)
                 )
                 full[(slice(None), c // channels * per_group + f, *window)] += x[:, c] * weight[(c, f, *tap)]
     cut = []
@@ -76,7 +89,11 @@ def conv_transpose(
 
 CONVS = [
     # x, weight, everything else
-    ((1, 3, 8, 8), (4, 3, 3, 3), {"pad_type": "custom", "pad": [1, 1, 1, 1], "strides": [1, 1], "dilations": [1, 1], "groups": 1}),
+    (
+        (1, 3, 8, 8),
+        (4, 3, 3, 3),
+        {"pad_type": "custom", "pad": [1, 1, 1, 1], "strides": [1, 1], "dilations": [1, 1], "groups": 1},
+    ),
     ((2, 3, 9, 7), (5, 3, 3, 2), {"pad_type": "custom", "pad": [2, 0, 1, 3], "strides": [2, 3], "dilations": [2, 1]}),
     ((1, 6, 10, 11), (6, 1, 3, 3), {"pad_type": "same", "strides": [2, 2], "groups": 6}),
     ((1, 4, 7, 8), (6, 2, 2, 3), {"pad_type": "same_lower", "groups": 2}),
@@ -94,7 +111,11 @@ CONVS = [
 @pytest.mark.parametrize("case", range(len(CONVS)))
 def test_conv(case: int, mode: str) -> None:
     shape, kernel, params = CONVS[case]
-    x, weight, bias = RNG.normal(size=shape), RNG.normal(size=kernel) / np.sqrt(np.prod(kernel[1:])), RNG.normal(size=kernel[0])
+    x, weight, bias = (
+        RNG.normal(size=shape),
+        RNG.normal(size=kernel) / np.sqrt(np.prod(kernel[1:])),
+        RNG.normal(size=kernel[0]),
+    )
     for with_bias in ({}, {"bias": bias}):
         check(mode, "conv", conv, atol=2e-6, x=In(x), weight=weight, **with_bias, **params)
     check(mode, "conv", conv, atol=2e-6, threads=1, x=In(x), weight=In(weight), **params)
@@ -108,7 +129,11 @@ def test_conv_transpose(mode: str) -> None:
         ((1, 4, 5, 4), (4, 2, 3, 3), {"strides": [2, 2], "pad_type": "custom", "pad": [1, 1, 1, 0], "groups": 2}),
         ((1, 4, 5, 4), (4, 1, 4, 4), {"strides": [2, 2], "pad_type": "same", "groups": 4}),
         ((1, 2, 5, 4), (2, 2, 3, 3), {"strides": [2, 1], "pad_type": "same_lower", "dilations": [1, 2]}),
-        ((1, 2, 3, 3), (2, 2, 3, 3), {"strides": [2, 2], "pad_type": "custom", "pad": [1, 1, 1, 1], "output_shape": [1, 2, 6, 6]}),
+        (
+            (1, 2, 3, 3),
+            (2, 2, 3, 3),
+            {"strides": [2, 2], "pad_type": "custom", "pad": [1, 1, 1, 1], "output_shape": [1, 2, 6, 6]},
+        ),
         ((1, 2, 3, 3), (2, 2, 2, 2), {"strides": [3, 3], "pad_type": "same"}),
         ((1, 3, 6), (3, 2, 3), {"strides": [2]}),
         ((1, 2, 3, 3, 3), (2, 2, 2, 2, 2), {"strides": [2, 1, 2]}),
@@ -139,7 +164,9 @@ def pool(reduce_window, pad_value):
         for at in itertools.product(*map(range, size)):
             window = tuple(slice(a * s, a * s + k) for a, s, k in zip(at, strides, kernel_sizes, strict=True))
             values = padded[(slice(None), slice(None), *window)].reshape(*x.shape[:2], -1)
-            out[(slice(None), slice(None), *at)] = reduce_window(values, real[window].sum(), bool(exclude_padding_from_average))
+            out[(slice(None), slice(None), *at)] = reduce_window(
+                values, real[window].sum(), bool(exclude_padding_from_average)
+            )
         return out
 
     return oracle
@@ -150,7 +177,10 @@ POOLS = [
     ((2, 3, 9, 7), {"kernel_sizes": [3, 2], "strides": [2, 1], "pad_type": "custom", "pad": [1, 0, 1, 1]}),
     ((1, 2, 7, 8), {"kernel_sizes": [3, 3], "strides": [2, 2], "pad_type": "same"}),
     ((1, 2, 7, 8), {"kernel_sizes": [3, 3], "strides": [2, 2], "pad_type": "same_lower"}),
-    ((1, 2, 8, 7), {"kernel_sizes": [3, 3], "strides": [2, 2], "pad_type": "custom", "pad": [1, 1, 1, 1], "ceil_mode": True}),
+    (
+        (1, 2, 8, 7),
+        {"kernel_sizes": [3, 3], "strides": [2, 2], "pad_type": "custom", "pad": [1, 1, 1, 1], "ceil_mode": True},
+    ),
     ((1, 2, 7, 7), {"kernel_sizes": [2, 2], "strides": [2, 2], "pad_type": "valid", "ceil_mode": True}),
     ((1, 2, 13), {"kernel_sizes": [4], "strides": [3], "pad_type": "custom", "pad": [1, 2]}),
     ((1, 2, 4, 5, 6), {"kernel_sizes": [2, 3, 2], "strides": [1, 2, 2], "pad_type": "same"}),
@@ -226,4 +256,13 @@ def test_upsample(mode: str) -> None:
     for h, w in [(2, 3), (2.0, 1.0)]:
         check(mode, "upsample_nearest_neighbor", nearest, ulp=0, x=In(x), scale_factor_height=h, scale_factor_width=w)
     for align in (False, True):
-        check(mode, "upsample_bilinear", bilinear, atol=1e-6, x=In(x), scale_factor_height=2.0, scale_factor_width=2.5, align_corners=align)
+        check(
+            mode,
+            "upsample_bilinear",
+            bilinear,
+            atol=1e-6,
+            x=In(x),
+            scale_factor_height=2.0,
+            scale_factor_width=2.5,
+            align_corners=align,
+        )

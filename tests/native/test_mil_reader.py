@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def test_numbers() -> None:
         "123456789012345678901234567890e-25": 12345.6789, "0x1p-30": 0.0, "6.1035e-05": 6.1035e-05, "1E2": 100.0, "+2.5": 2.5,
     }  # fmt: skip
     for text, value in forms.items():
-        c = f"fp16 k = const()[name = string(\"k\"), val = fp16({text})];"
+        c = f'fp16 k = const()[name = string("k"), val = fp16({text})];'
         program = compile(relu().replace("relu(x = x)", "add(x = x, y = k)").replace("{\n", "{\n" + c, 1))
         got = program.run([np.zeros(2, np.float32)], [np.float32])[0][0][0]  # type: ignore[attr-defined]
         want = np.float32(np.float16(value))
@@ -120,7 +121,11 @@ def sample() -> tuple[str, bytes]:
     s = p.op("slice_by_index", (1, 2, 3, 5), x=t, begin=[0, 1, 0, 0], end=[1, 3, 3, 5], stride=[1, 1, 1, 1])
     q = p.op("pad", (1, 2, 4, 6), x=s, pad=[1, 0, 0, 1], constant_val=1.0)
     w = np.random.default_rng(1).integers(-9, 9, size=(6, 12)).astype(np.int8)
-    d = p.op("constexpr_affine_dequantize", w.shape, attributes={"axis": 0, "quantized_data": w, "scale": np.ones(6), "zero_point": 0.0})
+    d = p.op(
+        "constexpr_affine_dequantize",
+        w.shape,
+        attributes={"axis": 0, "quantized_data": w, "scale": np.ones(6), "zero_point": 0.0},
+    )
     y = p.op("matmul", (1, 2, 4, 12), x=q, y=d, transpose_x=False, transpose_y=False)
     r = p.op("reduce_sum", (1, 2, 4, 1), x=y, axes=[-1], keep_dims=True)
     g = p.op("gather", (1, 2, 3, 1), x=r, indices=np.array([0, 3, 1], np.int32), axis=2)
@@ -133,7 +138,9 @@ def sample() -> tuple[str, bytes]:
 def attempt(text: bytes, blob: bytes) -> bool:
     """True when it compiled. Small programs are also run: a mutated shape must not lead outside a tensor."""
     try:
-        program = native.load().compile("host", text.decode("latin-1"), blob, {"numerics": "engine", "quirks": "Q04,Q06,Q08,Q12"})
+        program = native.load().compile(
+            "host", text.decode("latin-1"), blob, {"numerics": "engine", "quirks": "Q04,Q06,Q08,Q12"}
+        )
     except FAILURES:
         return False
     shapes = [shape for _, _, shape in program.inputs] + [shape for _, _, shape in program.outputs]
@@ -160,7 +167,7 @@ def test_mutated_text(seed: int) -> None:
     text, blob = sample()
     rng = random.Random(seed)
     raw = text.encode()
-    alphabet = b"0123456789,.;:()[]{}<>=-+x\"abcp _\n"
+    alphabet = b'0123456789,.;:()[]{}<>=-+x"abcp _\n'
     for _ in range(500):
         mutated = bytearray(raw)
         for _ in range(rng.randint(1, 3)):
@@ -179,8 +186,6 @@ def test_mutated_text(seed: int) -> None:
 
 def test_mutated_numbers() -> None:
     """Every number of the text, replaced by others: shapes, axes, strides, offsets."""
-    import re
-
     text, blob = sample()
     for match in re.finditer(r"(?<![\w.])-?\d+(?![\w.])", text):
         for number in ("0", "-1", "1", "2", "7", "2147483647", "-2147483648", "9223372036854775807"):
@@ -193,5 +198,7 @@ def test_mutated_blobs() -> None:
     for _ in range(2000):
         mutated = bytearray(blob)
         for _ in range(rng.randint(1, 4)):
-            mutated[rng.choice([rng.randrange(200), rng.randrange(len(mutated))])] = rng.choice([0, 1, 2, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+            mutated[rng.choice([rng.randrange(200), rng.randrange(len(mutated))])] = rng.choice(
+                [0, 1, 2, 0x7F, 0x80, 0xFF, rng.randrange(256)]
+            )
         attempt(text.encode(), bytes(mutated))

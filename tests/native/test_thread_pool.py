@@ -18,7 +18,9 @@ FEED = np.ones((1, 16, 64, 64), np.float32)
 
 def program() -> Any:
     p = Program("fp16")
-    y = p.op("conv", (1, 16, 64, 64), x=p.input(np.zeros(FEED.shape)), weight=np.full((16, 16, 3, 3), 0.01), pad_type="same")
+    y = p.op(
+        "conv", (1, 16, 64, 64), x=p.input(np.zeros(FEED.shape)), weight=np.full((16, 16, 3, 3), 0.01), pad_type="same"
+    )
     return p.compile([y], numerics="fp16", kernels="plain")
 
 

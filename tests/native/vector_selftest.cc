@@ -519,7 +519,9 @@ void pools(uint64_t* total) {
     const ImageLayout out_layout = image_layout(2, 21, 1, 1, 0, 0);
     Aligned<float> out(out_layout.floats());
     std::vector<float> got(42);
-    pool_all(Reduce::kMean, narrow, in_layout, in.data.data(), out_layout, out.data(), Rounding::kHalf, three);
+    PoolAllParams p;
+    p.narrow = narrow;
+    pool_all(p, in_layout, in.data.data(), out_layout, out.data(), Rounding::kHalf, three);
     from_image(out_layout, out.data(), got.data(), serial);
     *total = hash(got.data(), got.size(), *total);
     for (int i = 0; i < 42; ++i) {

@@ -419,8 +419,8 @@ def resizes() -> Iterator[Row]:
     yield Row("Upsample", 9, ((1, 2, 2, 3), c([1.0, 1.0, 2.0, 2.0])), {"mode": "linear"})
     yield Row("Resize", 10, ((1, 1, 2, 3), c([1.0, 1.0, 2.0, 2.0])), {"mode": "nearest"})
     yield Row("Resize", 10, ((1, 1, 4, 6), c([1.0, 1.0, 0.5, 0.5])), {"mode": "linear"})
-    scales = ([1, 1, 2, 2], [1, 1, 0.5, 0.6], [1, 1, 1.3, 3], [1, 1, 2.5, 1])
-    sizes = ([1, 2, 7, 9], [1, 2, 4, 3], [1, 2, 6, 14], [1, 2, 1, 3])
+    scales = ([1, 1, 2, 2], [1, 1, 0.5, 0.75], [1, 1, 1.25, 3], [1, 1, 2.5, 1])
+    sizes = ([1, 2, 8, 10], [1, 2, 4, 3], [1, 2, 6, 14], [1, 2, 1, 3])
     modes = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
     for given in (*({2: s} for s in scales), *({3: s} for s in sizes)):
         at = [empty, *(c(np.array(given[2], np.float32)) for _ in (2,) if 2 in given)]

@@ -65,6 +65,13 @@ def test_row(row: Row) -> None:
             assert close(got[name], expected, rtol, atol) == "", f"{name} in {numerics}"
 
 
+def test_a_tie_that_the_last_bit_decides_is_refused() -> None:
+    """7 elements to 2: 1 / fp32(2 / 7) is 3.4999998, and 3.5 rounds the other way. Runtimes disagree with themselves."""
+    form = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "round_prefer_ceil"}
+    model, _ = build(Row("Resize", 13, ((1, 1, 7, 7), None, None, Const(np.array([1, 1, 2, 7]))), form))
+    assert refusals(imported(model)) == ["attribute form: a nearest element that the last bit of the scale decides"]
+
+
 def test_every_handler_has_a_row() -> None:
     """Operators that stand in other tests: control flow, and those of com.microsoft."""
     elsewhere = {"If", "Loop", "Mod", "SimplifiedLayerNormalization", "Swish"}

@@ -46,8 +46,10 @@ def baked(feeds: Mapping[str, np.ndarray]) -> Iterator[frozenset[str]]:
     )
 
 
-def run(name: str, model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray]) -> str | None:
-    """"" for right, None for refused, else what is wrong."""
+def run(
+    name: str, model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray]
+) -> str | None:
+    """ "" for right, None for refused, else what is wrong."""
     try:
         done = imported(model)
         got = compute(done, feeds)

@@ -17,7 +17,14 @@ W = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
 def model(
-    nodes=None, inputs=(("x", ["batch", 3]),), outputs=("y",), constants=(("w", W),), opset=17, ir=8, functions=(), also=()
+    nodes=None,
+    inputs=(("x", ["batch", 3]),),
+    outputs=("y",),
+    constants=(("w", W),),
+    opset=17,
+    ir=8,
+    functions=(),
+    also=(),
 ) -> onnx.ModelProto:
     nodes = nodes if nodes is not None else [helper.make_node("MatMul", ["x", "w"], ["y"], name="mm")]
     infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs]
@@ -50,7 +57,9 @@ def test_three_forms_give_one_view(tmp_path: Path) -> None:
     before = proto.SerializeToString(deterministic=True)
     for source in (saved(tmp_path, proto), str(tmp_path / "model.onnx"), proto.SerializeToString(), proto):
         view = from_model(source)
-        assert [(n.op, n.name, n.domain, n.version, n.inputs) for n in view.nodes] == [("MatMul", "mm", "", 17, ("x", "w"))]
+        assert [(n.op, n.name, n.domain, n.version, n.inputs) for n in view.nodes] == [
+            ("MatMul", "mm", "", 17, ("x", "w"))
+        ]
         assert view.inputs == ("x",) and view.outputs == ("y",)
         assert np.array_equal(view.values["w"].data, W)
         assert view.values["x"].shape == ("batch", 3) and view.values["y"].shape == ("batch", 4)
@@ -101,7 +110,9 @@ def test_replaceable_constants_stay_open_in_a_session() -> None:
 
 
 def test_bodies_and_what_they_read() -> None:
-    then = helper.make_graph([helper.make_node("Add", ["x", "w"], ["a"])], "then", [], [helper.make_empty_tensor_value_info("a")])
+    then = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["a"])], "then", [], [helper.make_empty_tensor_value_info("a")]
+    )
     held = numpy_helper.from_array(W[:1], "w")  # hides the outer one
     other = helper.make_graph(
         [helper.make_node("Mul", ["x", "w"], ["b"])], "else", [], [helper.make_empty_tensor_value_info("b")], [held]
@@ -121,7 +132,12 @@ def test_bodies_and_what_they_read() -> None:
 def test_functions_are_expanded() -> None:
     one = helper.make_node("Constant", [], ["one"], value_float=1.0)
     function = helper.make_function(
-        "local", "Relu", ["a"], ["b"], [one, helper.make_node("Add", ["a", "one"], ["b"])], [helper.make_opsetid("", 17)]
+        "local",
+        "Relu",
+        ["a"],
+        ["b"],
+        [one, helper.make_node("Add", ["a", "one"], ["b"])],
+        [helper.make_opsetid("", 17)],
     )
     nodes = [helper.make_node("Relu", ["x"], ["t"], domain="local"), helper.make_node("Relu", ["t"], ["y"])]
     proto = model(nodes, (("x", [3]),), constants=(), functions=[function], also=[("local", 1)], ir=9)
@@ -130,7 +146,15 @@ def test_functions_are_expanded() -> None:
 
 
 def test_attributes_of_every_kind() -> None:
-    attributes = {"i": 3, "f": 0.5, "s": "word", "ii": [1, 2], "ff": [0.5, 2.0], "ss": ["a", "b"], "t": numpy_helper.from_array(W)}
+    attributes = {
+        "i": 3,
+        "f": 0.5,
+        "s": "word",
+        "ii": [1, 2],
+        "ff": [0.5, 2.0],
+        "ss": ["a", "b"],
+        "t": numpy_helper.from_array(W),
+    }
     node = helper.make_node("Odd", ["x"], ["y"], domain="org.example", **attributes)
     view = from_bytes(model([node], (("x", [3]),), constants=(), also=[("org.example", 2)]).SerializeToString())
     got = dict(view.nodes[0].attributes)
@@ -210,7 +234,9 @@ def test_missing_file(tmp_path: Path) -> None:
         from_model(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"hello, this is no model", b"\x00" * 64, b"\x7fELF" + bytes(range(200)), b"{}"])
+@pytest.mark.parametrize(
+    "content", [b"", b"hello, this is no model", b"\x00" * 64, b"\x7fELF" + bytes(range(200)), b"{}"]
+)
 def test_bytes_that_are_no_model(content: bytes) -> None:
     with pytest.raises(ModelError, match="not ONNX, or is damaged"):
         from_model(content)

@@ -38,6 +38,26 @@ def interleaved_norm(x):
 
 ROOT, K = 1 / math.sqrt(2), math.sqrt(2 / math.pi)
 CASES = {
+    "scale-of-sum": (
+        lambda x: ops.mul(ops.reduce_sum_wide(x, 1, False), 1 / 512),
+        [(2, 512)],
+        ["matmul", "reshape"],
+    ),
+    "scale-of-sum (division, several axes)": (
+        lambda x: ops.real_div(ops.reduce_sum_wide(x, (1, 2)), 600.0),
+        [(2, 20, 30)],
+        None,
+    ),
+    "scale-of-sum (channels)": (
+        lambda x: ops.mul(ops.reduce_sum_wide(ops.mul(x, x), 1), 1 / 64),
+        [(2, 64, 3, 3)],
+        ["mul", "conv"],
+    ),
+    "scale-of-sum (a product)": (
+        lambda x: ops.mul(ops.reshape(ops.matmul(x, weight(5, 6), transpose_y=True), (15,)), 0.5),
+        [(3, 6)],
+        ["matmul", "reshape"],
+    ),
     # convolutions and matrix products
     "batch-norm": (
         lambda x: ops.batch_norm(x, weight(3), np.abs(weight(3)), weight(3)),

@@ -12,6 +12,7 @@ from ...ir import Tensor
 from ..node import Node, broadcast
 from ..registry import Known, Value, onnx_op
 from .convolution import conv
+from .normalization import nonnegative
 from .product import product
 
 MS = "com.microsoft"
@@ -144,5 +145,5 @@ def skip_layer_normalization(
     total = ops.add(x, skip)
     if bias is not None:
         total = ops.add(total, node.const(bias, "bias"))
-    y = ops.layer_norm_fp16(total, x.rank - 1, gamma, beta, epsilon)
+    y = ops.layer_norm_fp16(total, x.rank - 1, gamma, beta, nonnegative(epsilon))
     return [y, None, None, total]

@@ -15,13 +15,13 @@ from ..tensors import numpy_dtype
 from .layout import NEW
 
 
-@onnx_op("Cast", since=(6, 9, *NEW, 28), ignores=("saturate", "round_mode"))
+@onnx_op("Cast", since=(6, 9, *NEW, 28), layout=True, ignores=("saturate", "round_mode"))
 def cast(node: Node, x: Raw, *, to: int) -> Tensor:
     """Between fp16 and fp32, from bool, and from the bytes of an input."""
     return _cast(node, x, numpy_dtype(to))
 
 
-@onnx_op("CastLike", since=(15, 19, 21, 23, 24, 25), ignores=("saturate", "round_mode"))
+@onnx_op("CastLike", since=(15, 19, 21, 23, 24, 25), layout=True, ignores=("saturate", "round_mode"))
 def cast_like(node: Node, x: Raw, like: Any_) -> Tensor:
     return _cast(node, x, node.dtype(1))
 
@@ -42,7 +42,7 @@ def _cast(node: Node, x: Tensor, to: np.dtype[Any] | None) -> Tensor:
     raise Refused("data type", f"a cast from {source.name}")
 
 
-@onnx_op("Dropout", since=(7, 10, 12, 13, 22), ignores=("seed", "ratio"))
+@onnx_op("Dropout", since=(7, 10, 12, 13, 22), layout=True, ignores=("seed", "ratio"))
 def dropout(node: Node, x: Data, ratio: Any_ = None, training: Known | None = None) -> Any:
     """The input itself. The mask, from version 12 on, is all true."""
     if training is not None and bool(training.reshape(-1)[0]) and not _zero(ratio):

@@ -14,6 +14,12 @@ from ..registry import Known, Value, onnx_op
 from ..shapes import wrap
 
 
+def nonnegative(epsilon: float) -> float:
+    if not 0 <= epsilon < np.inf:
+        raise Refused("attribute form", f"an epsilon of {epsilon}")
+    return epsilon
+
+
 @onnx_op("BatchNormalization", since=(7, 9, 14, 15), ignores=("momentum",))
 def batch_normalization(
     node: Node,
@@ -53,14 +59,14 @@ def layer_normalization(
     """Over the axes from `axis` on. Mean and InvStdDev have no engine form."""
     first = wrap(axis, x.rank)
     gamma, beta = (_broadcastable(node, value, x.shape[first:]) for value in (scale, bias))
-    return ops.layer_norm_fp16(x, first, gamma, beta, epsilon)
+    return ops.layer_norm_fp16(x, first, gamma, beta, nonnegative(epsilon))
 
 
 @onnx_op("RMSNormalization", since=(23,), ignores=("stash_type",))
 def rms_normalization(node: Node, x: Tensor, scale: Value, *, axis: int = -1, epsilon: float = 1e-5) -> Tensor:
     """x / sqrt(mean(x²) + epsilon) * scale over the axes from `axis` on."""
     first = wrap(axis, x.rank)
-    return ops.rms_norm(x, first, _broadcastable(node, scale, x.shape[first:]), epsilon)
+    return ops.rms_norm(x, first, _broadcastable(node, scale, x.shape[first:]), nonnegative(epsilon))
 
 
 @onnx_op("SimplifiedLayerNormalization", since=(1,), ignores=("stash_type",))
@@ -91,7 +97,7 @@ def instance_normalization(node: Node, x: Tensor, scale: Value, bias: Value, *, 
     for value in (scale, bias):
         if value.shape != (x.shape[1],):
             raise Refused("attribute form", f"a parameter of shape {value.shape} for {x.shape[1]} channels")
-    return ops.instance_norm_any(x, _parameter(scale), _parameter(bias), epsilon)
+    return ops.instance_norm_any(x, _parameter(scale), _parameter(bias), nonnegative(epsilon))
 
 
 @onnx_op("GroupNormalization", since=(18, 21), ignores=("stash_type",))
@@ -109,7 +115,7 @@ def group_normalization(
         gamma, beta = np.repeat(gamma, channels // num_groups), np.repeat(beta, channels // num_groups)
     if gamma.size != channels or beta.size != channels:
         raise Refused("attribute form", f"scale and bias of {gamma.size} and {beta.size} for {channels} channels")
-    return ops.group_norm(x, num_groups, gamma, beta, epsilon)
+    return ops.group_norm(x, num_groups, gamma, beta, nonnegative(epsilon))
 
 
 @onnx_op("LpNormalization", since=(1, 22))

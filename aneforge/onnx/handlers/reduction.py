@@ -44,9 +44,9 @@ def _reduce(
         over = tuple(sorted({wrap(a, x.rank) for a in wanted})) or tuple(range(x.rank))
         if not over:
             return over_nothing(x)
-        if not keepdims and len(over) == x.rank:
+        if keepdims != 1 and len(over) == x.rank:
             return reshaped(reduction(x, over, True), ())
-        return reduction(x, over, bool(keepdims))
+        return reduction(x, over, keepdims == 1)
 
 
 def _same(x: Tensor) -> Tensor:

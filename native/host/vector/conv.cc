@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "host/vector/scratch.h"
+
 namespace aneforge::vec {
 namespace {
 
@@ -23,7 +25,8 @@ bool ConvPlan::supports(const ConvParams& p, const ImageLayout& in) {
   return !in.planar && (in.channels / p.groups) % kLanes == 0 && (p.out_channels / p.groups) % kLanes == 0;
 }
 
-ConvPlan::ConvPlan(const ConvParams& p, const ImageLayout& in, const ImageLayout& out, const float* weights, Epilogue epilogue)
+ConvPlan::ConvPlan(const ConvParams& p, const ImageLayout& in, const ImageLayout& out, const float* weights, Epilogue epilogue,
+                   Keep keep)
     : params_(p), in_(in), out_(out), epilogue_(std::move(epilogue)), kernels_(kernels()) {
   const int in_channels = in.channels / p.groups, out_channels = p.out_channels / p.groups;
   const int out_blocks = ceil_div(out_channels, kLanes);
@@ -80,6 +83,13 @@ ConvPlan::ConvPlan(const ConvParams& p, const ImageLayout& in, const ImageLayout
     }
   }
 
+  weight_count_ = weights_.size();
+  if (keep == Keep::kHalves) {
+    half_weights_ = Aligned<uint16_t>(weight_count_);
+    kernels_.float_to_half(weights_.data(), half_weights_.data(), weight_count_);
+    weights_ = Aligned<float>();
+  }
+
   flat_ = taps == 1 && p.stride_h == 1 && p.stride_w == 1 && !in.planar && !in.has_halo() && !out.has_halo() &&
           p.pad_top == 0 && p.pad_left == 0 && epilogue_.operands_dense(out.row());
   if (flat_) {
@@ -93,17 +103,17 @@ ConvPlan::ConvPlan(const ConvParams& p, const ImageLayout& in, const ImageLayout
   // Where all weights fit, a few rows at a time go through all groups, so the input is read once; else each group's weights
   // are read once.
   unit_chunk_ = units_;
-  if (weights_.size() * sizeof(float) <= kCachedWeightBytes)
+  if (weight_count_ * sizeof(float) <= kCachedWeightBytes)
     unit_chunk_ = std::max(1, static_cast<int>((64 << 10) / (sizeof(float) * kLanes * in_blocks_ * std::max(1, unit_pixels_))));
 }
 
 void ConvPlan::run(const float* in, float* out, const float* const* operands, Parallel& parallel) const {
   const int groups = static_cast<int>(groups_.size());
   int group_parts = 1, unit_parts = 1;
-  if (const int width = static_cast<int>(parallel.width()); width > 1) {
-    const int wanted = 4 * width;
+  const double products = static_cast<double>(weight_count_) * out_.height * out_.width * out_.batch;
+  if (const int wanted = task_count(parallel, products, kProductsOfATask); wanted > 1) {
     // Cut along what is larger in memory, so that less is read twice.
-    if (weights_.size() > in_.floats()) {
+    if (weight_count_ > in_.floats()) {
       group_parts = std::min(groups, wanted);
       unit_parts = std::min(units_, ceil_div(wanted, group_parts));
     } else {
@@ -123,25 +133,46 @@ void ConvPlan::run_task(const float* in, float* out, const float* const* operand
   for (int chunk = unit0; chunk < unit1; chunk += unit_chunk_) {
     const int chunk_end = std::min(unit1, chunk + unit_chunk_);
     for (int g = g0; g < g1; ++g)
-      for (int slab = 0; slab < slabs_; ++slab)
+      for (int slab = 0; slab < slabs_; ++slab) {
+        const float* weights = weights_of(groups_[g], slab);
         for (int unit = chunk; unit < chunk_end; ++unit) {
           const int n = unit / units_per_image_, u = unit % units_per_image_;
-          if (flat_)
-            run_pixels(groups_[g], slab, in, out, operands, n, 0, u * kFlatUnit,
-                       std::min(kFlatUnit, out_.height * out_.width - u * kFlatUnit));
-          else
-            run_pixels(groups_[g], slab, in, out, operands, n, u, 0, out_.width);
+          const Run run = flat_ ? Run{n, 0, u * kFlatUnit, std::min(kFlatUnit, out_.height * out_.width - u * kFlatUnit)}
+                                : Run{n, u, 0, out_.width};
+          run_pixels(groups_[g], slab, weights, in, out, operands, run);
         }
+      }
   }
 }
 
-void ConvPlan::run_pixels(const Group& group, int slab, const float* in, float* out, const float* const* operands, int n, int y,
-                          int x, int pixels) const {
+void ConvPlan::run_some(const float* in, float* out, const float* const* operands, const std::vector<Run>& runs) const {
+  for (const Group& group : groups_)
+    for (int slab = 0; slab < slabs_; ++slab) {
+      const float* weights = weights_of(group, slab);
+      for (const Run& run : runs) run_pixels(group, slab, weights, in, out, operands, run);
+    }
+}
+
+const float* ConvPlan::weights_of(const Group& group, int slab) const {
+  const int first = slab * slab_blocks_, end = std::min(in_blocks_, first + slab_blocks_);
+  const size_t at = group.weights + floats_per_in_block_ * first * group.blocks;
+  if (!half_weights_.size()) return weights_.data() + at;
+  // The last input block may have fewer channels than the others.
+  const size_t rest = floats_per_in_block_ / tile_.channels * (tile_.channels - last_channels_);
+  const size_t count = (floats_per_in_block_ * (end - first) - (end == in_blocks_ ? rest : 0)) * group.blocks;
+  float* wide = thread_scratch(count);
+  kernels_.half_to_float(half_weights_.data() + at, wide, count);
+  return wide;
+}
+
+void ConvPlan::run_pixels(const Group& group, int slab, const float* weights, const float* in, float* out,
+                          const float* const* operands, const Run& run) const {
+  const int n = run.n, y = run.y, x = run.x, pixels = run.pixels;
   const int first = slab * slab_blocks_, blocks = std::min(slab_blocks_, in_blocks_ - first);
   const bool last_slab = slab + 1 == slabs_;
   Tile t = tile_;
   t.in = in + in_.offset(n, group.in_block + first, y * params_.stride_h - params_.pad_top, x * params_.stride_w - params_.pad_left);
-  t.weights = weights_.data() + group.weights + floats_per_in_block_ * first * group.blocks;
+  t.weights = weights;
   t.out = out + out_.offset(n, group.first_block, y, x);
   t.blocks = blocks;
   t.last_channels = first + blocks == in_blocks_ ? last_channels_ : t.channels;

@@ -25,12 +25,19 @@ class ConvPlan {
   // Whether this form exists here: channels of each group a multiple of 16 (or one group), a planar input only with one
   // group. Callers use their plain kernel otherwise.
   static bool supports(const ConvParams& params, const ImageLayout& in);
-  // weights: [out][in / groups][kernel_h][kernel_w], finite (an infinity times a padding zero would be NaN).
-  ConvPlan(const ConvParams& params, const ImageLayout& in, const ImageLayout& out, const float* weights, Epilogue epilogue);
+  // weights: [out][in / groups][kernel_h][kernel_w], finite (an infinity times a padding zero would be NaN). Kept as halves (all
+  // must be halves), they take half the memory and are widened at each use: for plans that seldom run.
+  enum class Keep { kFloats, kHalves };
+  ConvPlan(const ConvParams& params, const ImageLayout& in, const ImageLayout& out, const float* weights, Epilogue epilogue,
+           Keep keep = Keep::kFloats);
 
   // operands: the run-time slots of the epilogue. The halo of `out` is not written.
   void run(const float* in, float* out, const float* const* operands, Parallel& parallel) const;
-  size_t weight_floats() const { return weights_.size(); }
+  // Only these runs of neighbouring pixels, all channels, on the calling thread.
+  struct Run {
+    int n, y, x, pixels;
+  };
+  void run_some(const float* in, float* out, const float* const* operands, const std::vector<Run>& runs) const;
 
  private:
   struct Group {  // up to tile_blocks blocks of output channels that share one pass over the input
@@ -38,8 +45,10 @@ class ConvPlan {
     size_t weights;
   };
   void run_task(const float* in, float* out, const float* const* operands, int g0, int g1, int unit0, int unit1) const;
-  void run_pixels(const Group& group, int slab, const float* in, float* out, const float* const* operands, int n, int y, int x,
-                  int pixels) const;
+  // The packed weights of a slab; widened into this thread's scratch where they are kept as halves.
+  const float* weights_of(const Group& group, int slab) const;
+  void run_pixels(const Group& group, int slab, const float* weights, const float* in, float* out, const float* const* operands,
+                  const Run& run) const;
 
   ConvParams params_;
   ImageLayout in_, out_;
@@ -55,7 +64,9 @@ class ConvPlan {
   Tile tile_;
   std::vector<Group> groups_;
   std::vector<int32_t> offsets_;      // planar input: of every tap of every channel
+  size_t weight_count_ = 0;
   Aligned<float> weights_;
+  Aligned<uint16_t> half_weights_;
 };
 
 }  // namespace aneforge::vec

@@ -21,7 +21,7 @@ DepthwisePlan::DepthwisePlan(const ConvParams& p, const ImageLayout& in, const I
 void DepthwisePlan::run(const float* in, float* out, const float* const* operands, Parallel& parallel) const {
   const Kernels& k = kernels();
   const int planes = out_.batch * out_.blocks();
-  const int wanted = parallel.width() > 1 ? static_cast<int>(4 * parallel.width()) : 1;
+  const int wanted = task_count(parallel, static_cast<double>(out_.floats()) * params_.kernel_h * params_.kernel_w, kProductsOfATask / 8);
   const int bands = planes >= wanted ? 1 : std::clamp((wanted + planes - 1) / planes, 1, (out_.height + 1) / 2);
   const int tasks = std::min(planes * bands, std::max(wanted, bands));
   const ptrdiff_t taps = static_cast<ptrdiff_t>(params_.kernel_h) * params_.kernel_w;

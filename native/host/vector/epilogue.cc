@@ -1,5 +1,6 @@
 #include "host/vector/epilogue.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -90,6 +91,7 @@ void Epilogue::rest(const float* const* operands, int n, int b, int y, int x, co
       case Operand::kNone: break;
       case Operand::kScalar: operand = s.values.data(); break;
       case Operand::kChannel: operand = s.values.data() + static_cast<ptrdiff_t>(b) * kLanes; break;
+      case Operand::kRow: break;  // not of images
       case Operand::kGate: operand = operands[s.slot] + s.steps.offset(n, b, 0, 0); break;
       case Operand::kTensor:
         operand = operands[s.slot] + s.steps.offset(n, b, y, x);
@@ -110,6 +112,11 @@ void Epilogue::rest_across(const float* const* operands, int n, int row, int b, 
     const EpilogueStep& s = steps_[i];
     const float* operand = nullptr;
     ptrdiff_t step = kLanes;
+    float number[kLanes];
+    if (s.operand == Operand::kRow) {
+      std::fill_n(number, kLanes, operands[s.slot][s.steps.offset(n, 0, 0, row)]);
+      operand = number, step = 0;
+    }
     if (s.operand == Operand::kScalar) operand = s.values.data(), step = 0;
     if (s.operand == Operand::kChannel) operand = s.values.data() + static_cast<ptrdiff_t>(b) * kLanes;
     if (s.operand == Operand::kTensor) operand = operands[s.slot] + s.steps.offset(n, b, 0, row);

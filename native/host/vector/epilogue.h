@@ -31,12 +31,13 @@ void apply_elementwise(const Kernels& kernels, Elementwise op, const float* x, c
                        size_t n, float alpha, float beta, Rounding rounding);
 
 struct EpilogueStep {
-  enum class Operand { kNone, kScalar, kChannel, kTensor, kGate };
+  enum class Operand { kNone, kScalar, kChannel, kTensor, kGate, kRow };
   Elementwise op = Elementwise::kCopy;
   float alpha = 0, beta = 0;
   Operand operand = Operand::kNone;
   std::vector<float> values;  // kScalar: one; kChannel: one a channel, known when the plan is made
-  // kTensor: a value of the same shape; kGate: one of shape [N, C, 1, 1], both given at run time, in this order of slots.
+  // Given at run time, by slot. kTensor: a value of the same shape. kGate: one of shape [N, C, 1, 1] (images only). kRow: one
+  // number a row (matrices only).
   int slot = -1;
   Steps steps;
 };

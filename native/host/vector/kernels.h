@@ -115,6 +115,17 @@ struct PoolRow {
   Rounding rounding = Rounding::kNone;
 };
 
+// The last step of a Winograd tile on one block of 16 channels: sums of products back to 2×2 or 4×4 results.
+struct WinogradOutput {
+  const float* sums = nullptr;     // (tile + 2)² vectors, sums_step apart
+  ptrdiff_t sums_step = 0;
+  float* out = nullptr;
+  ptrdiff_t out_row = 0, tensor_row = 0;
+  int rows = 0, columns = 0;       // of the tile that lie inside the image
+  int channels = kLanes;           // valid lanes
+  const Finish* finish = nullptr;
+};
+
 enum class Reduce : uint8_t { kSum, kMean, kMax, kMin, kSumOfSquares, kSumOfMagnitudes };
 
 struct Scan {
@@ -131,6 +142,14 @@ struct Kernels {
   void (*depthwise)(const DepthwiseRow&);
   void (*max_pool)(const PoolRow&);      // a NaN in the window wins
   void (*average_pool)(const PoolRow&);
+
+  // Bᵀ d B of one tile: 4×4 or 6×6 inputs, the results out_step apart.
+  void (*winograd_input2)(const float* in, ptrdiff_t in_row, float* out, ptrdiff_t out_step);
+  void (*winograd_input4)(const float* in, ptrdiff_t in_row, float* out, ptrdiff_t out_step);
+  // Aᵀ m A and the end of the operation. False, and nothing written, when a sum is not finite: an infinity becomes NaN or
+  // spreads over the whole tile in the transforms, so the tile must be computed directly.
+  bool (*winograd_output2)(const WinogradOutput&);
+  bool (*winograd_output4)(const WinogradOutput&);
 
   // What a tile does at its end, over `blocks` blocks of one pixel that lie in memory.
   void (*finish)(const Finish& finish, float* sums, int blocks);

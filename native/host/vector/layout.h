@@ -46,19 +46,33 @@ void from_image(const ImageLayout& layout, const float* from, float* to, Paralle
 void copy_image(const ImageLayout& from_layout, const float* from, const ImageLayout& to_layout, float* to, int first_block,
                 Parallel& parallel);
 
-// body(n, block, first row, last row + 1) over all of an image, in tasks enough for the threads that there are.
+// How many tasks: four a thread, unless they would be smaller than a task is worth (some microseconds).
+inline int task_count(const Parallel& parallel, double work, double work_of_a_task) {
+  if (parallel.width() <= 1) return 1;
+  return static_cast<int>(std::min(4.0 * static_cast<double>(parallel.width()), 1 + work / work_of_a_task));
+}
+constexpr double kProductsOfATask = 5e5;  // multiply-adds in a tile
+constexpr double kFloatsOfATask = 16384;  // values that are moved, or go through simple arithmetic
+
+// body(i) for i in [0, total), neighbours together, in at most `tasks` tasks.
+template <class F>
+void each_of(int64_t total, int tasks, Parallel& parallel, F&& body) {
+  const int64_t parts = std::min<int64_t>(tasks, total);
+  parallel.each(static_cast<size_t>(parts), [&](size_t task) {
+    const int64_t t = static_cast<int64_t>(task);
+    for (int64_t i = total * t / parts; i < total * (t + 1) / parts; ++i) body(i);
+  });
+}
+
+// body(n, block, first row, last row + 1) over all of an image.
 template <class F>
 void each_band(const ImageLayout& l, Parallel& parallel, F&& body) {
   const int planes = l.batch * l.blocks();
-  const int wanted = parallel.width() > 1 ? static_cast<int>(4 * parallel.width()) : 1;
+  const int wanted = task_count(parallel, static_cast<double>(l.floats()), kFloatsOfATask);
   const int bands = std::clamp((wanted + planes - 1) / planes, 1, l.height);
-  const int tasks = std::min(wanted, planes * bands);
-  const auto cut = [](int total, int part, int parts) { return static_cast<int>(static_cast<int64_t>(total) * part / parts); };
-  parallel.each(static_cast<size_t>(tasks), [&](size_t task) {
-    for (int i = cut(planes * bands, static_cast<int>(task), tasks); i < cut(planes * bands, static_cast<int>(task) + 1, tasks); ++i) {
-      const int plane = i / bands, band = i % bands;
-      body(plane / l.blocks(), plane % l.blocks(), cut(l.height, band, bands), cut(l.height, band + 1, bands));
-    }
+  each_of(static_cast<int64_t>(planes) * bands, wanted, parallel, [&](int64_t i) {
+    const int plane = static_cast<int>(i / bands), band = static_cast<int>(i % bands);
+    body(plane / l.blocks(), plane % l.blocks(), l.height * band / bands, l.height * (band + 1) / bands);
   });
 }
 

@@ -21,9 +21,7 @@ V16_INLINE V exp(V x) {
   const V n = nearest(mul(x, splat(1.44269504088896341f)));
   V r = fma(n, splat(-0.693359375f), x);
   r = fma(n, splat(2.12194440e-4f), r);
-  // 2^n in two factors: n may leave the range of normal numbers.
-  const V half_n = floor(mul(n, splat(0.5f)));
-  return mul(mul(exp_near_zero(r), power_of_two(half_n)), power_of_two(sub(n, half_n)));
+  return scale_by_power(exp_near_zero(r), n);  // n may leave the range of normal numbers
 }
 
 // exp(x) - 1 without cancellation, for x <= 0 (elu).

@@ -79,8 +79,9 @@ void MatmulPlan::pack_columns(const float* y, float* to, Parallel& parallel) con
   }
   const int64_t per_group = form_ == Form::kGemv ? 2 : kernels_.tile_blocks;
   const int64_t groups = ceil_div(blocks_, per_group);
-  parallel.each(static_cast<size_t>(p_.y_matrices * groups), [&](size_t task) {
-    const int64_t i = static_cast<int64_t>(task) / groups, g = static_cast<int64_t>(task) % groups;
+  const int tasks = task_count(parallel, static_cast<double>(panel_floats_) * static_cast<double>(p_.y_matrices), kFloatsOfATask);
+  each_of(p_.y_matrices * groups, tasks, parallel, [&](int64_t at) {
+    const int64_t i = at / groups, g = at % groups;
     const int64_t width = (form_ == Form::kGemv ? 2 : std::min(per_group, blocks_ - g * per_group)) * kLanes;
     const int64_t first = g * per_group * kLanes, valid = std::min(width, p_.n - first);
     const float* from = y + matrix * i;
@@ -99,10 +100,11 @@ void MatmulPlan::pack_columns(const float* y, float* to, Parallel& parallel) con
 // x -> for each row tile [k][16], the form of kPanel.
 void MatmulPlan::pack_rows(const float* x, float* to, Parallel& parallel) const {
   const int64_t matrices = static_cast<int64_t>(scratch_x_) / (row_tiles_ * p_.k * kLanes);
-  parallel.each(static_cast<size_t>(matrices * row_tiles_), [&](size_t task) {
-    const int64_t i = static_cast<int64_t>(task) / row_tiles_, t = static_cast<int64_t>(task) % row_tiles_;
+  const int tasks = task_count(parallel, static_cast<double>(scratch_x_), kFloatsOfATask);
+  each_of(matrices * row_tiles_, tasks, parallel, [&](int64_t at) {
+    const int64_t i = at / row_tiles_, t = at % row_tiles_;
     const int64_t first = first_row(t), count = first_row(t + 1) - first;
-    float* panel_start = to + static_cast<int64_t>(task) * p_.k * kLanes;
+    float* panel_start = to + at * p_.k * kLanes;
     if (!p_.transpose_x) {
       transpose(x + (i * p_.m + first) * p_.k, p_.k, panel_start, kLanes, static_cast<size_t>(count), static_cast<size_t>(p_.k));
       return;
@@ -137,16 +139,13 @@ void MatmulPlan::run_tiles(const float* x, const float* panels, float* out, cons
                            Parallel& parallel) const {
   const int64_t pairs = static_cast<int64_t>(p_.pairs.size());
   int64_t row_parts = 1, column_parts = 1;
-  if (parallel.width() > 1) {
-    // Too little work for the price of a task: one. (About 50 µs.)
-    const double products = static_cast<double>(p_.m) * static_cast<double>(p_.n) * static_cast<double>(p_.k);
-    const int64_t worth = static_cast<int64_t>(products * static_cast<double>(pairs) / 5e5) + 1;
-    const int64_t wanted = std::min<int64_t>(4 * static_cast<int64_t>(parallel.width()), worth);
+  const double products = static_cast<double>(p_.m) * static_cast<double>(p_.n) * static_cast<double>(p_.k) * static_cast<double>(pairs);
+  const int wanted = task_count(parallel, products, kProductsOfATask);
+  if (wanted > 1) {
     row_parts = std::clamp<int64_t>(ceil_div(wanted, pairs), 1, row_tiles_);
     column_parts = std::clamp<int64_t>(ceil_div(wanted, pairs * row_parts), 1, groups_);
   }
-  parallel.each(static_cast<size_t>(pairs * row_parts * column_parts), [&](size_t task) {
-    const int64_t at = static_cast<int64_t>(task);
+  each_of(pairs * row_parts * column_parts, wanted, parallel, [&](int64_t at) {
     const int64_t pair = at / (row_parts * column_parts), rp = at / column_parts % row_parts, cp = at % column_parts;
     const int64_t t0 = row_tiles_ * rp / row_parts, t1 = row_tiles_ * (rp + 1) / row_parts;
     const int64_t g0 = groups_ * cp / column_parts, g1 = groups_ * (cp + 1) / column_parts;
@@ -240,28 +239,22 @@ void MatmulPlan::rest_of_row(const float* const* operands, int64_t pair, int64_t
 
 void MatmulPlan::run_dots(const float* x, const float* columns, float* out, const float* const* operands, Parallel& parallel) const {
   const int64_t rows = static_cast<int64_t>(p_.pairs.size()) * p_.m;
-  const int64_t tasks = parallel.width() > 1 ? std::clamp<int64_t>(rows * p_.k * p_.n / 16384, 1, 4 * static_cast<int64_t>(parallel.width())) : 1;
-  parallel.each(static_cast<size_t>(tasks), [&](size_t task) {
-    const int64_t at = static_cast<int64_t>(task);
-    for (int64_t r = rows * at / tasks; r < rows * (at + 1) / tasks; ++r) {
-      const int64_t pair = r / p_.m, row = r % p_.m;
-      const float* from = x + (p_.pairs[pair].first * p_.m + row) * p_.k;
-      const float* y = columns + panel_floats_ * static_cast<size_t>(p_.pairs[pair].second);
-      float sums[kLanes] = {};
-      for (int64_t j = 0; j < p_.n; ++j) sums[j] = kernels_.dot(from, y + j * p_.k, static_cast<size_t>(p_.k));
-      finish_row(operands, pair, row, 0, p_.n, sums, out + r * p_.n);
-    }
+  const int tasks = task_count(parallel, static_cast<double>(rows * p_.k * p_.n), kFloatsOfATask);
+  each_of(rows, tasks, parallel, [&](int64_t r) {
+    const int64_t pair = r / p_.m, row = r % p_.m;
+    const float* from = x + (p_.pairs[pair].first * p_.m + row) * p_.k;
+    const float* y = columns + panel_floats_ * static_cast<size_t>(p_.pairs[pair].second);
+    float sums[kLanes] = {};
+    for (int64_t j = 0; j < p_.n; ++j) sums[j] = kernels_.dot(from, y + j * p_.k, static_cast<size_t>(p_.k));
+    finish_row(operands, pair, row, 0, p_.n, sums, out + r * p_.n);
   });
 }
 
 void MatmulPlan::run_gemv(const float* x, float* out, const float* const* operands, Parallel& parallel) const {
   const int64_t groups = ceil_div(p_.n, 32);
   // Memory bound: a task should read some 64 KB.
-  const int64_t tasks =
-      parallel.width() > 1 ? std::clamp<int64_t>(groups * 32 * p_.k / 32768, 1, std::min<int64_t>(groups, 4 * static_cast<int64_t>(parallel.width()))) : 1;
-  parallel.each(static_cast<size_t>(tasks), [&](size_t task) {
-    const int64_t at = static_cast<int64_t>(task);
-    for (int64_t g = groups * at / tasks; g < groups * (at + 1) / tasks; ++g) {
+  const int tasks = task_count(parallel, static_cast<double>(groups * 32 * p_.k), 2 * kFloatsOfATask);
+  each_of(groups, tasks, parallel, [&](int64_t g) {
       float sums[kFewRows * 32];
       const size_t start = static_cast<size_t>(g * 32 * p_.k);
       if (half_weights_.size())
@@ -271,7 +264,6 @@ void MatmulPlan::run_gemv(const float* x, float* out, const float* const* operan
       const int64_t first = g * 32, count = std::min<int64_t>(32, p_.n - first);
       for (int64_t row = 0; row < p_.m; ++row)
         finish_row(operands, 0, row, first, count, sums + row * 32, out + row * p_.n + first);
-    }
   });
 }
 

@@ -20,7 +20,7 @@ void pool(const PoolParams& p, const ImageLayout& il, const float* in, const Ima
           Parallel& parallel) {
   const Kernels& k = kernels();
   const int planes = ol.batch * ol.blocks();
-  const int wanted = parallel.width() > 1 ? static_cast<int>(4 * parallel.width()) : 1;
+  const int wanted = task_count(parallel, static_cast<double>(ol.floats()) * p.kernel_h * p.kernel_w, kProductsOfATask / 8);
   const int bands = std::clamp((wanted + planes - 1) / planes, 1, ol.height);
   // Columns whose windows are whole: they share one call a row.
   int x0 = 0, x1 = ol.width;
@@ -53,18 +53,18 @@ void pool(const PoolParams& p, const ImageLayout& il, const float* in, const Ima
   });
 }
 
-void pool_all(Reduce op, bool narrow, const ImageLayout& il, const float* in, const ImageLayout& ol, float* out, Rounding rounding,
+void pool_all(const PoolAllParams& p, const ImageLayout& il, const float* in, const ImageLayout& ol, float* out, Rounding rounding,
               Parallel& parallel) {
   const Kernels& k = kernels();
   const size_t planes = static_cast<size_t>(il.batch) * il.blocks();
-  const size_t tasks = parallel.width() > 1 ? std::min(planes, 4 * parallel.width()) : 1;
+  const size_t tasks = std::min(planes, static_cast<size_t>(task_count(parallel, static_cast<double>(il.floats()), kFloatsOfATask)));
   parallel.each(tasks, [&](size_t task) {
     for (size_t plane = planes * task / tasks; plane < planes * (task + 1) / tasks; ++plane) {
       const int n = static_cast<int>(plane) / il.blocks(), b = static_cast<int>(plane) % il.blocks();
       float* to = out + ol.offset(n, b, 0, 0);
       const float* from = in + il.offset(n, b, 0, 0);
-      const Reduce sum = op == Reduce::kMean ? Reduce::kSum : op;
-      if (narrow) {
+      const Reduce sum = p.op == Reduce::kMean ? Reduce::kSum : p.op;
+      if (p.narrow) {
         std::fill_n(to, kLanes, 0.0f);
         for (int y = 0; y < il.height; ++y)
           k.narrow_sum_columns(sum, in + il.offset(n, b, y, 0), static_cast<size_t>(il.width), kLanes, to, 1);
@@ -78,9 +78,14 @@ void pool_all(Reduce op, bool narrow, const ImageLayout& il, const float* in, co
         const bool terms = sum == Reduce::kSumOfSquares || sum == Reduce::kSumOfMagnitudes;
         k.reduce_columns(terms ? Reduce::kSum : sum, rows.data(), static_cast<size_t>(il.height), kLanes, to, 1);
       }
-      if (op == Reduce::kMean)
+      if (p.op == Reduce::kMean)
         for (int c = 0; c < kLanes; ++c) to[c] /= static_cast<float>(il.height * il.width);
-      k.round(to, to, kLanes, rounding);
+      if (p.scale != 1)
+        for (int c = 0; c < kLanes; ++c) to[c] *= p.scale;
+      Finish finish;
+      finish.saturate = p.saturate;
+      finish.rounding = rounding;
+      k.finish(finish, to, 1);
     }
   });
 }

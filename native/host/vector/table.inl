@@ -2,6 +2,7 @@
 #include "host/vector/v16.h"
 #include "host/vector/tile.inl"
 #include "host/vector/depthwise.inl"
+#include "host/vector/winograd.inl"
 #include "host/vector/move.inl"
 #include "host/vector/math.inl"
 #include "host/vector/elementwise.inl"
@@ -38,6 +39,10 @@ inline Kernels make_table(const char* name) {
   k.depthwise = depthwise;
   k.max_pool = max_pool;
   k.average_pool = average_pool;
+  k.winograd_input2 = winograd_input2;
+  k.winograd_input4 = winograd_input4;
+  k.winograd_output2 = winograd_output2;
+  k.winograd_output4 = winograd_output4;
   k.finish = finish_blocks;
   k.transpose16 = transpose16;
   k.half_to_float = halves_to_floats;

@@ -13,15 +13,20 @@
 
 #include "core/fp16.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+// Instrumented code that is inlined and unrolled takes minutes to compile; calls and loops give the same results.
+#define V16_INLINE inline
+#define V16_LAMBDA
+#define V16_UNROLL(n)
+#else
 #define V16_INLINE inline __attribute__((always_inline))
 #define V16_LAMBDA __attribute__((always_inline))
-#if defined(__SANITIZE_ADDRESS__)
-#define V16_UNROLL(n)  // instrumented loops that are unrolled take minutes to compile
-#elif defined(__clang__)
+#if defined(__clang__)
 #define V16_UNROLL(n) _Pragma("clang loop unroll(full)")
 #else
 #define V16_UNROLL(n) V16_PRAGMA(GCC unroll n)
 #define V16_PRAGMA(x) _Pragma(#x)
+#endif
 #endif
 
 namespace aneforge::vec::ANEFORGE_V16_NS {
@@ -75,6 +80,7 @@ V16_INLINE V power_of_two(V n) {
   return {_mm512_castsi512_ps(
       _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127)), 23))};
 }
+V16_INLINE V scale_by_power(V x, V n) { return {_mm512_scalef_ps(x.v, n.v)}; }
 // x = m * 2^e with m in [sqrt(1/2), sqrt(2)), for positive normal x.
 V16_INLINE V split_exponent(V x, V* e) {
   const __m512i bits = _mm512_castps_si512(x.v);
@@ -376,6 +382,14 @@ V16_INLINE V split_exponent(V x, V* e) {
 #endif
 
 // ---- built from the above, the same everywhere
+
+#if !defined(ANEFORGE_V16_AVX512)
+// x * 2^n for whole n in [-252, 254] and |x| near 1, rounded once: in two factors, the first product is exact.
+V16_INLINE V scale_by_power(V x, V n) {
+  const V half_n = floor(mul(n, splat(0.5f)));
+  return mul(mul(x, power_of_two(half_n)), power_of_two(sub(n, half_n)));
+}
+#endif
 
 V16_INLINE V sign_bit() { return splat(-0.0f); }
 V16_INLINE V negate(V x) { return bits_xor(x, sign_bit()); }
