@@ -75,6 +75,13 @@ def _internalize(attribute: AttributeProto, external: External) -> None:
                 _internalize(below, external)
 
 
+_OF_RUNTIME = frozenset({"LayerNormalization", "SimplifiedLayerNormalization"})
+
+
+def _opset(model: ModelProto) -> int:
+    return next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
+
+
 def check(bare: ModelProto, what: str) -> None:
     """ONNX's checker.
 
@@ -83,9 +90,15 @@ def check(bare: ModelProto, what: str) -> None:
     """
     model = ModelProto()
     model.CopyFrom(bare)
-    for (
-        output
-    ) in model.graph.output:  # the checker insists on a shape, which files need not state and runtimes do not ask for
+    # ONNX Runtime's optimizer saves operators of its own in the domain of ONNX.
+    for node in model.graph.node:
+        ours = node.op_type in _OF_RUNTIME and node.domain in ("", "ai.onnx")
+        if ours and since(node.op_type, "", _opset(model)) is None:
+            node.domain = "com.microsoft"
+    if all(o.domain != "com.microsoft" for o in model.opset_import):
+        model.opset_import.add(domain="com.microsoft", version=1)
+    # The checker insists on shapes of outputs, which files need not state and runtimes do not ask for.
+    for output in model.graph.output:
         if output.type.HasField("tensor_type") and not output.type.tensor_type.HasField("shape"):
             output.type.tensor_type.shape.SetInParent()
     try:

@@ -40,9 +40,10 @@ def numpy_dtype(onnx_type: int) -> np.dtype[Any] | None:
     if onnx_type == TensorProto.STRING:
         return np.dtype(object)
     try:
-        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(onnx_type))
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(onnx_type))
     except (KeyError, TypeError, ValueError):
         return None
+    return None if dtype in _PLAIN.values() else dtype  # before 1.17, onnx called bfloat16 a float32
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ bool keeps_rows(const Graph& graph, const Step& step, int32_t x, int64_t columns
 
 }  // namespace
 
-bool add_to_chain(Graph& graph, const Step& step, int32_t x, int64_t columns, const vec::Steps& tensor_steps, Chain* chain) {
+bool add_to_chain(Graph& graph, const Step& step, int32_t x, int64_t columns, const vec::Steps& tensor_steps,
+                  Chain* chain) {
   const std::optional<Elementary> e = elementary(graph, step);
   if (!e || e->per_channel) return false;
   const Value& from = value_at(graph, x);
@@ -89,8 +90,8 @@ bool add_to_chain(Graph& graph, const Step& step, int32_t x, int64_t columns, co
   return true;
 }
 
-void extend_chain(Graph& graph, const std::vector<std::vector<int32_t>>& consumers, int64_t columns, const vec::Steps& tensor_steps,
-                  Chain* chain) {
+void extend_chain(Graph& graph, const std::vector<std::vector<int32_t>>& consumers, int64_t columns,
+                  const vec::Steps& tensor_steps, Chain* chain) {
   for (;;) {
     const int32_t x = chain->result;
     if (graph.is_output(x) || consumers[static_cast<size_t>(x)].size() != 1) return;

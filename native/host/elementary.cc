@@ -23,7 +23,8 @@ bool is_known(const Graph& graph, int32_t id) { return id >= 0 && value_at(graph
 
 }  // namespace
 
-std::optional<std::vector<int64_t>> known_ints(Graph& graph, const Step& step, const char* name, std::vector<int64_t> absent) {
+std::optional<std::vector<int64_t>> known_ints(Graph& graph, const Step& step, const char* name,
+                                               std::vector<int64_t> absent) {
   if (!step.find(name)) return absent;
   const int32_t id = operand_of(step, name);
   if (!is_known(graph, id) || value_at(graph, id).storage != Storage::kInt) return std::nullopt;
@@ -34,20 +35,23 @@ std::optional<std::vector<int64_t>> known_ints(Graph& graph, const Step& step, c
 std::optional<float> known_number(Graph& graph, const Step& step, const char* name, float absent) {
   if (!step.find(name)) return absent;
   const int32_t id = operand_of(step, name);
-  if (!is_known(graph, id) || value_at(graph, id).storage != Storage::kFloat || value_at(graph, id).count != 1) return std::nullopt;
+  if (!is_known(graph, id) || value_at(graph, id).storage != Storage::kFloat || value_at(graph, id).count != 1)
+    return std::nullopt;
   return *graph.floats(id);
 }
 
 std::optional<bool> known_flag(Graph& graph, const Step& step, const char* name, bool absent) {
   if (!step.find(name)) return absent;
   const int32_t id = operand_of(step, name);
-  if (!is_known(graph, id) || value_at(graph, id).storage != Storage::kBool || value_at(graph, id).count != 1) return std::nullopt;
+  if (!is_known(graph, id) || value_at(graph, id).storage != Storage::kBool || value_at(graph, id).count != 1)
+    return std::nullopt;
   return *static_cast<const uint8_t*>(graph.known(id)) != 0;
 }
 
 vec::Numerics numerics_of(const Graph& graph) {
   vec::Numerics n;
-  if (graph.settings.rounds()) n.rounding = graph.settings.has(Quirk::kQ12) ? vec::Rounding::kHalfNoNan : vec::Rounding::kHalf;
+  if (graph.settings.rounds())
+    n.rounding = graph.settings.has(Quirk::kQ12) ? vec::Rounding::kHalfNoNan : vec::Rounding::kHalf;
   n.saturate_sums = graph.settings.has(Quirk::kQ04);
   return n;
 }
@@ -63,12 +67,18 @@ std::optional<Elementwise> exchanged(Elementwise op) {
     case Elementwise::kAdd:
     case Elementwise::kMul:
     case Elementwise::kMaximum:
-    case Elementwise::kMinimum: return op;
-    case Elementwise::kSub: return Elementwise::kReverseSub;
-    case Elementwise::kReverseSub: return Elementwise::kSub;
-    case Elementwise::kDiv: return Elementwise::kReverseDiv;
-    case Elementwise::kReverseDiv: return Elementwise::kDiv;
-    default: return std::nullopt;
+    case Elementwise::kMinimum:
+      return op;
+    case Elementwise::kSub:
+      return Elementwise::kReverseSub;
+    case Elementwise::kReverseSub:
+      return Elementwise::kSub;
+    case Elementwise::kDiv:
+      return Elementwise::kReverseDiv;
+    case Elementwise::kReverseDiv:
+      return Elementwise::kDiv;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -108,7 +118,7 @@ const std::unordered_map<std::string, Form>& unary_forms() {
 
 const std::unordered_map<std::string, Elementwise>& binary_forms() {
   static const std::unordered_map<std::string, Elementwise> forms = {
-      {"add", Elementwise::kAdd},          {"sub", Elementwise::kSub},          {"mul", Elementwise::kMul},
+      {"add", Elementwise::kAdd},      {"sub", Elementwise::kSub},         {"mul", Elementwise::kMul},
       {"real_div", Elementwise::kDiv}, {"maximum", Elementwise::kMaximum}, {"minimum", Elementwise::kMinimum},
   };
   return forms;
@@ -130,7 +140,8 @@ bool loses_factor(const Graph& graph, const Step& step) {
 }  // namespace
 
 std::optional<Elementary> elementary(Graph& graph, const Step& step) {
-  if (step.results.size() != 1 || !ordinary(graph, step.results[0]) || !ordinary(graph, operand_of(step, "x"))) return std::nullopt;
+  if (step.results.size() != 1 || !ordinary(graph, step.results[0]) || !ordinary(graph, operand_of(step, "x")))
+    return std::nullopt;
   const Settings& settings = graph.settings;
   if (const auto binary = binary_forms().find(step.kind); binary != binary_forms().end()) {
     if (!ordinary(graph, operand_of(step, "y")) || loses_factor(graph, step)) return std::nullopt;
@@ -171,12 +182,16 @@ std::optional<Elementary> elementary(Graph& graph, const Step& step) {
     const float absent = step.kind == "inverse" ? 1e-4f : fp16 ? 0.0f : step.kind == "log" ? 1e-45f : 1e-12f;
     const std::optional<float> epsilon = known_number(graph, step, "epsilon", absent);
     if (!epsilon || (step.kind == "log" && settings.has(Quirk::kQ21))) return std::nullopt;
-    return with(step.kind == "rsqrt" ? Elementwise::kRsqrt : step.kind == "log" ? Elementwise::kLog : Elementwise::kInverse, *epsilon, 0);
+    return with(step.kind == "rsqrt" ? Elementwise::kRsqrt
+                : step.kind == "log" ? Elementwise::kLog
+                                     : Elementwise::kInverse,
+                *epsilon, 0);
   }
   const auto found = unary_forms().find(step.kind);
   if (found == unary_forms().end()) return std::nullopt;
   const Form& form = found->second;
-  if (form.op == Elementwise::kSoftplus && (settings.has(Quirk::kQ14) || settings.has(Quirk::kQ26))) return std::nullopt;
+  if (form.op == Elementwise::kSoftplus && (settings.has(Quirk::kQ14) || settings.has(Quirk::kQ26)))
+    return std::nullopt;
   if (form.op == Elementwise::kSoftsign && settings.has(Quirk::kQ26)) return std::nullopt;
   std::optional<float> alpha = 0.0f, beta = 0.0f;
   if (form.alpha) alpha = step.find(form.alpha) ? known_number(graph, step, form.alpha, 0) : std::nullopt;

@@ -14,8 +14,8 @@ struct Elementary {
   bool per_channel = false;
 };
 
-// The step as an elementwise kernel, or nothing: another operation, a quirk that the kernel does not simulate, a parameter that is
-// not known.
+// The step as an elementwise kernel, or nothing: another operation, a quirk that the kernel does not simulate, a
+// parameter that is not known.
 std::optional<Elementary> elementary(Graph& graph, const Step& step);
 // The same operation with its operands exchanged.
 std::optional<vec::Elementwise> exchanged(vec::Elementwise op);
@@ -28,7 +28,8 @@ bool ordinary(const Graph& graph, int32_t value);
 // The one value of a one-result step's argument, or -1.
 int32_t operand_of(const Step& step, const char* name);
 // Known parameters of a step; `absent` when the argument is not given. Nothing when it is given but not known.
-std::optional<std::vector<int64_t>> known_ints(Graph& graph, const Step& step, const char* name, std::vector<int64_t> absent);
+std::optional<std::vector<int64_t>> known_ints(Graph& graph, const Step& step, const char* name,
+                                               std::vector<int64_t> absent);
 std::optional<float> known_number(Graph& graph, const Step& step, const char* name, float absent);
 std::optional<bool> known_flag(Graph& graph, const Step& step, const char* name, bool absent);
 

@@ -23,12 +23,18 @@ class Pass {
       const Step& step = graph_.steps[i];
       if (step.dead || step.kernel || step.results.size() != 1 || !ordinary(graph_, step.results[0])) continue;
       if (!operands_plain(step)) continue;
-      if (step.kind == "matmul") matmul(i);
-      else if (step.kind == "linear") linear(i);
-      else if (step.kind == "softmax") softmax(i);
-      else if (step.kind == "layer_norm") layer_norm(i);
-      else if (step.kind.rfind("reduce_", 0) == 0) reduce(i);
-      else elementwise(i);
+      if (step.kind == "matmul")
+        matmul(i);
+      else if (step.kind == "linear")
+        linear(i);
+      else if (step.kind == "softmax")
+        softmax(i);
+      else if (step.kind == "layer_norm")
+        layer_norm(i);
+      else if (step.kind.rfind("reduce_", 0) == 0)
+        reduce(i);
+      else
+        elementwise(i);
     }
   }
 
@@ -74,7 +80,8 @@ class Pass {
     const int32_t x = operand_of(step, "x"), y = operand_of(step, "y");
     if (!ordinary(graph_, x) || !ordinary(graph_, y)) return;
     Shape xs = shape(x), ys = shape(y);
-    std::optional<bool> tx = known_flag(graph_, step, "transpose_x", false), ty = known_flag(graph_, step, "transpose_y", false);
+    std::optional<bool> tx = known_flag(graph_, step, "transpose_x", false),
+                        ty = known_flag(graph_, step, "transpose_y", false);
     if (!tx || !ty || xs.empty() || ys.empty()) return;
     if (xs.size() == 1) {
       xs.insert(xs.begin(), 1);
@@ -94,7 +101,8 @@ class Pass {
     const Shape x_batch(xs.begin(), xs.end() - 2), y_batch(ys.begin(), ys.end() - 2);
     Shape batch;
     if (ys[*ty ? yr - 1 : yr - 2] != p.k || !broadcast_shape(x_batch, y_batch, &batch)) return;
-    if (count_of(batch) * p.m * p.n != value(step.results[0]).count) return;  // ill-formed: the plain kernel words the error
+    if (count_of(batch) * p.m * p.n != value(step.results[0]).count)
+      return;  // ill-formed: the plain kernel words the error
     if (count_of(y_batch) == 1 && !p.transpose_x) {
       // One y for all: the matrices of x are rows of one.
       p.m *= count_of(x_batch);
@@ -113,7 +121,8 @@ class Pass {
   void linear(size_t at) {
     const Step& step = graph_.steps[at];
     const int32_t x = operand_of(step, "x"), w = operand_of(step, "weight"), b = operand_of(step, "bias");
-    if (!ordinary(graph_, x) || !ordinary(graph_, w) || !is_constant(w) || shape(w).size() != 2 || shape(x).empty()) return;
+    if (!ordinary(graph_, x) || !ordinary(graph_, w) || !is_constant(w) || shape(w).size() != 2 || shape(x).empty())
+      return;
     if (shape(w)[1] != shape(x).back()) return;
     vec::MatmulParams p;
     p.n = shape(w)[0];
@@ -139,8 +148,9 @@ class Pass {
     chain.word = graph_.steps[at].kind;
     extend_chain(graph_, consumers_, p.n, vec::MatmulPlan::steps(p), &chain);
     const bool known = is_constant(y);
-    const auto plan = std::make_shared<vec::MatmulPlan>(
-        p, known ? graph_.floats(y) : nullptr, vec::Epilogue(numerics_, static_cast<int>(p.n), bias, chain.steps, true));
+    const auto plan =
+        std::make_shared<vec::MatmulPlan>(p, known ? graph_.floats(y) : nullptr,
+                                          vec::Epilogue(numerics_, static_cast<int>(p.n), bias, chain.steps, true));
     std::vector<int32_t> reads{x};
     if (!known) reads.push_back(y);
     const Operands operands(chain.operands);
@@ -148,8 +158,8 @@ class Pass {
     install(chain, std::move(reads), plan->scratch_floats() * sizeof(float), [=](const Frame& frame) {
       const float* side[kMaxOperands];
       operands.resolve(frame, side);
-      plan->run(frame.in(x), known ? nullptr : frame.in(y), frame.out(out), side, reinterpret_cast<float*>(frame.scratch),
-                *frame.parallel);
+      plan->run(frame.in(x), known ? nullptr : frame.in(y), frame.out(out), side,
+                reinterpret_cast<float*>(frame.scratch), *frame.parallel);
     });
   }
 
@@ -167,7 +177,8 @@ class Pass {
     chain.last = at;
     // Without operands by column, the tensor is one row.
     const vec::Steps flat{0, vec::kLanes, 0, columns, 0};
-    if (shape(x) != shape(out) || is_constant(x) || !add_to_chain(graph_, step, x, columns, flat, &chain)) return broadcast_binary(at, *e);
+    if (shape(x) != shape(out) || is_constant(x) || !add_to_chain(graph_, step, x, columns, flat, &chain))
+      return broadcast_binary(at, *e);
     extend_chain(graph_, consumers_, columns, flat, &chain);
     run_chain(chain, x, columns);
   }
@@ -178,7 +189,8 @@ class Pass {
       return s.operand == vec::EpilogueStep::Operand::kChannel || s.operand == vec::EpilogueStep::Operand::kRow;
     });
     const int64_t row = by_column ? columns : count;
-    const auto epilogue = std::make_shared<vec::Epilogue>(numerics_, static_cast<int>(by_column ? columns : 1), chain.steps);
+    const auto epilogue =
+        std::make_shared<vec::Epilogue>(numerics_, static_cast<int>(by_column ? columns : 1), chain.steps);
     const Operands operands(chain.operands);
     const int32_t out = chain.result;
     install(chain, {x}, 0, [=](const Frame& frame) {
@@ -211,11 +223,13 @@ class Pass {
             const float* main = x_moves ? px + from[0] : py + from[1];
             const float* other = x_moves ? py + from[1] : px + from[0];
             if (x_moves && y_moves) {
-              vec::apply_elementwise(vec::kernels(), op, main, other, vec::kLanes, to + position, static_cast<size_t>(n), 0, 0, rounding);
+              vec::apply_elementwise(vec::kernels(), op, main, other, vec::kLanes, to + position,
+                                     static_cast<size_t>(n), 0, 0, rounding);
             } else {
               float number[vec::kLanes];
               std::fill_n(number, vec::kLanes, *other);
-              vec::apply_elementwise(vec::kernels(), op, main, number, 0, to + position, static_cast<size_t>(n), 0, 0, rounding);
+              vec::apply_elementwise(vec::kernels(), op, main, number, 0, to + position, static_cast<size_t>(n), 0, 0,
+                                     rounding);
             }
           },
           [](int64_t, int64_t) {});
@@ -244,7 +258,8 @@ class Pass {
     const int32_t x = operand_of(step, "x"), out = step.results[0];
     const std::optional<std::vector<int64_t>> axes = known_ints(graph_, step, "axes", {});
     const std::optional<float> epsilon = known_number(graph_, step, "epsilon", 1e-5f);
-    if (!ordinary(graph_, x) || !axes || axes->size() != 1 || !epsilon || shape(x).empty() || shape(x) != shape(out)) return;
+    if (!ordinary(graph_, x) || !axes || axes->size() != 1 || !epsilon || shape(x).empty() || shape(x) != shape(out))
+      return;
     const auto rank = static_cast<int64_t>(shape(x).size());
     if ((*axes)[0] != -1 && (*axes)[0] != rank - 1) return;
     const int64_t n = shape(x).back(), rows = value(x).count / n;
@@ -262,8 +277,8 @@ class Pass {
     const float e = *epsilon;
     step.reads = std::move(reads);
     step.kernel = kernel([=](const Frame& frame) {
-      vec::layer_norm_rows(frame.in(x), gamma < 0 ? nullptr : frame.in(gamma), beta < 0 ? nullptr : frame.in(beta), frame.out(out),
-                           rows, n, e, rounding, *frame.parallel);
+      vec::layer_norm_rows(frame.in(x), gamma < 0 ? nullptr : frame.in(gamma), beta < 0 ? nullptr : frame.in(beta),
+                           frame.out(out), rows, n, e, rounding, *frame.parallel);
     });
   }
 
@@ -272,13 +287,20 @@ class Pass {
     Step& step = graph_.steps[at];
     const int32_t x = operand_of(step, "x"), out = step.results[0];
     vec::Reduce op;
-    if (step.kind == "reduce_sum") op = vec::Reduce::kSum;
-    else if (step.kind == "reduce_mean") op = vec::Reduce::kMean;
-    else if (step.kind == "reduce_max") op = vec::Reduce::kMax;
-    else if (step.kind == "reduce_min") op = vec::Reduce::kMin;
-    else if (step.kind == "reduce_sum_square") op = vec::Reduce::kSumOfSquares;
-    else if (step.kind == "reduce_l1_norm") op = vec::Reduce::kSumOfMagnitudes;
-    else return;
+    if (step.kind == "reduce_sum")
+      op = vec::Reduce::kSum;
+    else if (step.kind == "reduce_mean")
+      op = vec::Reduce::kMean;
+    else if (step.kind == "reduce_max")
+      op = vec::Reduce::kMax;
+    else if (step.kind == "reduce_min")
+      op = vec::Reduce::kMin;
+    else if (step.kind == "reduce_sum_square")
+      op = vec::Reduce::kSumOfSquares;
+    else if (step.kind == "reduce_l1_norm")
+      op = vec::Reduce::kSumOfMagnitudes;
+    else
+      return;
     if (!ordinary(graph_, x)) return;
     const Shape& in = shape(x);
     const auto rank = static_cast<int64_t>(in.size());
@@ -298,9 +320,8 @@ class Pass {
     r.narrow = is_sum && graph_.settings.has(Quirk::kQ06);
     const vec::Rounding rounding = numerics_.rounding;
     step.reads = {x};
-    step.kernel = kernel([=](const Frame& frame) {
-      vec::reduce_axis(op, r, frame.in(x), frame.out(out), rounding, *frame.parallel);
-    });
+    step.kernel = kernel(
+        [=](const Frame& frame) { vec::reduce_axis(op, r, frame.in(x), frame.out(out), rounding, *frame.parallel); });
   }
 
   Graph& graph_;

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import onnx
 from onnx import TensorProto
 
 
@@ -62,8 +63,21 @@ def w(*shape: int, seed: int = 1, scale: float = 0.4) -> Const:
 
 
 def rows() -> Iterator[Row]:
-    for part in (convolutions, pools, activations, arithmetic, logic, products, layouts, norms, reductions, resizes):
-        yield from part()
+    """All rows whose opset the installed onnx knows."""
+    for part in (
+        convolutions,
+        pools,
+        activations,
+        arithmetic,
+        logic,
+        products,
+        layouts,
+        norms,
+        reductions,
+        resizes,
+        contrib,
+    ):
+        yield from (row for row in part() if row.opset <= onnx.defs.onnx_opset_version())
 
 
 def convolutions() -> Iterator[Row]:
@@ -447,3 +461,31 @@ def resizes() -> Iterator[Row]:
     form = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     yield Row("Resize", 13, ((2, 2, 2, 2), None, c([2.0, 1.0, 2.0, 1.0])), form)
     yield Row("Resize", 13, ((1, 3, 8), None, c([1.0, 1.0, 2.0])), {"mode": "linear"})
+
+
+def contrib() -> Iterator[Row]:
+    ms = "com.microsoft"
+    x = (2, 3, 8)
+    yield Row("Gelu", 17, (x,), domain=ms)
+    yield Row("QuickGelu", 17, (x,), {"alpha": 1.3}, domain=ms)
+    yield Row("BiasGelu", 17, (x, w(8)), domain=ms)
+    yield Row("FastGelu", 17, (x,), domain=ms, fp32=(1e-3, 1e-4))
+    yield Row("FastGelu", 17, (x, w(8)), domain=ms, fp32=(1e-3, 1e-4))
+    yield Row("FusedMatMul", 17, ((2, 4), w(3, 4)), {"alpha": 0.5, "transB": 1}, domain=ms)
+    yield Row("FusedMatMul", 17, ((2, 4, 3), normal(2, 4, 5)), {"transA": 1}, domain=ms)
+    for activation, parameters in (
+        ("Relu", []),
+        ("LeakyRelu", [0.2]),
+        ("Clip", [0.0, 1.0]),
+        ("HardSigmoid", [0.3, 0.4]),
+    ):
+        form = {"activation": activation, "pads": [1, 1, 1, 1]}
+        if parameters:
+            form["activation_params"] = parameters
+        yield Row("FusedConv", 17, ((1, 2, 5, 5), w(3, 2, 3, 3), w(3)), form, domain=ms)
+    yield Row("FusedConv", 17, ((1, 2, 5, 5), w(3, 2, 1, 1), w(3), (1, 3, 5, 5)), {"activation": "Relu"}, domain=ms)
+    form = {"epsilon": 1e-5}
+    yield Row("SkipLayerNormalization", 17, (x, normal(2, 3, 8, seed=4), w(8), w(8, seed=2)), form, domain=ms)
+    inputs = (x, normal(2, 3, 8, seed=4), w(8), w(8, seed=2), w(8, seed=3))
+    yield Row("SkipLayerNormalization", 17, inputs, form, domain=ms)
+    yield Row("SimplifiedLayerNormalization", 17, (x, w(8)), {"epsilon": 1e-5, "axis": -1, "stash_type": 1})

@@ -15,13 +15,15 @@ DepthwisePlan::DepthwisePlan(const ConvParams& p, const ImageLayout& in, const I
   const size_t taps = static_cast<size_t>(p.kernel_h) * p.kernel_w;
   weights_ = Aligned<float>(taps * kLanes * in.blocks());
   for (size_t c = 0; c < static_cast<size_t>(in.channels); ++c)
-    for (size_t t = 0; t < taps; ++t) weights_.data()[(c / kLanes * taps + t) * kLanes + c % kLanes] = weights[c * taps + t];
+    for (size_t t = 0; t < taps; ++t)
+      weights_.data()[(c / kLanes * taps + t) * kLanes + c % kLanes] = weights[c * taps + t];
 }
 
 void DepthwisePlan::run(const float* in, float* out, const float* const* operands, Parallel& parallel) const {
   const Kernels& k = kernels();
   const int planes = out_.batch * out_.blocks();
-  const int wanted = task_count(parallel, static_cast<double>(out_.floats()) * params_.kernel_h * params_.kernel_w, kProductsOfATask / 8);
+  const int wanted = task_count(parallel, static_cast<double>(out_.floats()) * params_.kernel_h * params_.kernel_w,
+                                kProductsOfATask / 8);
   const int bands = planes >= wanted ? 1 : std::clamp((wanted + planes - 1) / planes, 1, (out_.height + 1) / 2);
   const int tasks = std::min(planes * bands, std::max(wanted, bands));
   const ptrdiff_t taps = static_cast<ptrdiff_t>(params_.kernel_h) * params_.kernel_w;

@@ -10,7 +10,8 @@ class DepthwisePlan {
  public:
   static bool supports(const ConvParams& params, const ImageLayout& in);
   // weights: [channels][kernel_h][kernel_w], finite.
-  DepthwisePlan(const ConvParams& params, const ImageLayout& in, const ImageLayout& out, const float* weights, Epilogue epilogue);
+  DepthwisePlan(const ConvParams& params, const ImageLayout& in, const ImageLayout& out, const float* weights,
+                Epilogue epilogue);
   void run(const float* in, float* out, const float* const* operands, Parallel& parallel) const;
 
  private:

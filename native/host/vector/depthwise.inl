@@ -1,4 +1,6 @@
 // Depthwise convolution of one block of 16 channels.
+#pragma once
+#include "host/vector/tile.inl"
 
 namespace aneforge::vec::ANEFORGE_V16_NS {
 
@@ -40,7 +42,8 @@ V16_INLINE void depthwise_pixels(const DepthwiseRow& d, const float* in, int fir
 // 3×3, stride 1, two output rows at once: each input is loaded once for up to six products (2.6 loads an output instead
 // of 9). Nine weights and 2 × Pixels sums stay in registers. The sums run in the same order as above.
 template <int Pixels>
-V16_INLINE void depthwise_two_rows(const DepthwiseRow& d, const V (&w)[9], int first, const Finish& f0, const Finish& f1) {
+V16_INLINE void depthwise_two_rows(const DepthwiseRow& d, const V (&w)[9], int first, const Finish& f0,
+                                   const Finish& f1) {
   V top[Pixels][1], bottom[Pixels][1];
   V16_UNROLL(16)
   for (int p = 0; p < Pixels; ++p) top[p][0] = bottom[p][0] = splat(0.0f);

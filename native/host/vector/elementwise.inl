@@ -1,4 +1,7 @@
 // One operation over many vectors, one loop an operation.
+#pragma once
+#include "host/vector/math.inl"
+#include "host/vector/tile.inl"
 
 namespace aneforge::vec::ANEFORGE_V16_NS {
 
@@ -24,7 +27,8 @@ V16_INLINE void map1_exact(const float* x, float* out, size_t vectors, Rounding 
 }
 
 template <class F>
-V16_INLINE void map2_from(const float* x, const float* y, ptrdiff_t y_step, float* out, size_t vectors, Rounding rounding, F f) {
+V16_INLINE void map2_from(const float* x, const float* y, ptrdiff_t y_step, float* out, size_t vectors,
+                          Rounding rounding, F f) {
   if (rounding == Rounding::kNone) {
     for (size_t i = 0; i < vectors; ++i, y += y_step) store(out + i * kLanes, f(load(x + i * kLanes), load(y)));
   } else {
@@ -33,7 +37,8 @@ V16_INLINE void map2_from(const float* x, const float* y, ptrdiff_t y_step, floa
   }
 }
 template <class F>
-V16_INLINE void map2(const float* x, const float* y, ptrdiff_t y_step, float* out, size_t vectors, Rounding rounding, F f) {
+V16_INLINE void map2(const float* x, const float* y, ptrdiff_t y_step, float* out, size_t vectors, Rounding rounding,
+                     F f) {
   if (y_step == 0) {
     const V operand = load(y);
     map1(x, out, vectors, rounding, [&](V v) V16_LAMBDA { return f(v, operand); });
@@ -42,10 +47,10 @@ V16_INLINE void map2(const float* x, const float* y, ptrdiff_t y_step, float* ou
   }
 }
 
-#define V16_BINARY(name, expression)                                                                                \
+#define V16_BINARY(name, expression)                                                                                  \
   inline void elementwise_##name(const float* x, const float* y, ptrdiff_t y_step, float* out, size_t vectors, float, \
-                                 float, Rounding rounding) {                                                        \
-    map2(x, y, y_step, out, vectors, rounding, [](V a, V b) V16_LAMBDA { return expression; });                     \
+                                 float, Rounding rounding) {                                                          \
+    map2(x, y, y_step, out, vectors, rounding, [](V a, V b) V16_LAMBDA { return expression; });                       \
   }
 V16_BINARY(add, add(a, b))
 V16_BINARY(sub, sub(a, b))
@@ -59,19 +64,19 @@ V16_BINARY(prelu, select(less(a, splat(0.0f)), mul(a, b), a))
 #undef V16_BINARY
 
 // p = alpha, q = beta as vectors.
-#define V16_UNARY(name, expression)                                                                              \
+#define V16_UNARY(name, expression)                                                                                \
   inline void elementwise_##name(const float* x, const float*, ptrdiff_t, float* out, size_t vectors, float alpha, \
-                                 float beta, Rounding rounding) {                                                \
-    const V p = splat(alpha), q = splat(beta);                                                                   \
-    (void)p, (void)q;                                                                                            \
-    map1(x, out, vectors, rounding, [&](V a) V16_LAMBDA { return expression; });                                 \
+                                 float beta, Rounding rounding) {                                                  \
+    const V p = splat(alpha), q = splat(beta);                                                                     \
+    (void)p, (void)q;                                                                                              \
+    map1(x, out, vectors, rounding, [&](V a) V16_LAMBDA { return expression; });                                   \
   }
-#define V16_UNARY_EXACT(name, expression)                                                                        \
+#define V16_UNARY_EXACT(name, expression)                                                                          \
   inline void elementwise_##name(const float* x, const float*, ptrdiff_t, float* out, size_t vectors, float alpha, \
-                                 float beta, Rounding rounding) {                                                \
-    const V p = splat(alpha), q = splat(beta);                                                                   \
-    (void)p, (void)q;                                                                                            \
-    map1_exact(x, out, vectors, rounding, [&](V a) V16_LAMBDA { return expression; });                                     \
+                                 float beta, Rounding rounding) {                                                  \
+    const V p = splat(alpha), q = splat(beta);                                                                     \
+    (void)p, (void)q;                                                                                              \
+    map1_exact(x, out, vectors, rounding, [&](V a) V16_LAMBDA { return expression; });                             \
   }
 V16_UNARY(copy, a)
 V16_UNARY_EXACT(relu, max(splat(0.0f), a))
@@ -90,7 +95,8 @@ V16_UNARY(gelu, mul(a, normal_distribution(a)))
 // sqrt(2 / pi) and 0.044715 as everywhere; (1 + tanh(t)) / 2 = sigmoid(2 t), which does not cancel for negative t.
 V16_UNARY(gelu_tanh, mul(a, sigmoid(mul(mul(splat(1.5957691216f), a), fma(mul(splat(0.044715f), a), a, splat(1.0f))))))
 V16_UNARY(softplus, softplus(a))
-V16_UNARY(softsign, select(equal(absolute(a), splat(INFINITY)), copy_sign(splat(1.0f), a), div(a, add(splat(1.0f), absolute(a)))))
+V16_UNARY(softsign,
+          select(equal(absolute(a), splat(INFINITY)), copy_sign(splat(1.0f), a), div(a, add(splat(1.0f), absolute(a)))))
 V16_UNARY(erf, erf(a))
 V16_UNARY(exp, exp(a))
 V16_UNARY(log, log(add(a, p)))

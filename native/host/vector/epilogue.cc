@@ -16,8 +16,8 @@ std::vector<float> padded(const std::vector<float>& values, int channels, float 
 
 }  // namespace
 
-void apply_elementwise(const Kernels& k, Elementwise op, const float* x, const float* y, ptrdiff_t y_step, float* out, size_t n,
-                       float alpha, float beta, Rounding rounding) {
+void apply_elementwise(const Kernels& k, Elementwise op, const float* x, const float* y, ptrdiff_t y_step, float* out,
+                       size_t n, float alpha, float beta, Rounding rounding) {
   const size_t whole = n / kLanes;
   const ElementwiseFn fn = k.elementwise[static_cast<size_t>(op)];
   fn(x, y, y_step, out, whole, alpha, beta, rounding);
@@ -31,8 +31,8 @@ void apply_elementwise(const Kernels& k, Elementwise op, const float* x, const f
   std::memcpy(out + done, tail_out, (n - done) * sizeof(float));
 }
 
-Epilogue::Epilogue(const Numerics& numerics, int channels, const std::vector<float>& bias, std::vector<EpilogueStep> steps,
-                   bool is_sum)
+Epilogue::Epilogue(const Numerics& numerics, int channels, const std::vector<float>& bias,
+                   std::vector<EpilogueStep> steps, bool is_sum)
     : numerics_(numerics), steps_(std::move(steps)) {
   using Operand = EpilogueStep::Operand;
   if (!bias.empty()) bias_ = padded(bias, channels, 0.0f);
@@ -42,8 +42,10 @@ Epilogue::Epilogue(const Numerics& numerics, int channels, const std::vector<flo
   // The longest prefix that a tile can do itself.
   size_t i = 0;
   const auto at = [&](size_t k) { return k < steps_.size() ? &steps_[k] : nullptr; };
-  if (const EpilogueStep* s = at(i); s && s->op == Elementwise::kAdd && s->operand == Operand::kChannel) channel_step_ = static_cast<int>(i++);
-  if (const EpilogueStep* s = at(i); s && s->op == Elementwise::kAdd && s->operand == Operand::kTensor) tensor_step_ = static_cast<int>(i++);
+  if (const EpilogueStep* s = at(i); s && s->op == Elementwise::kAdd && s->operand == Operand::kChannel)
+    channel_step_ = static_cast<int>(i++);
+  if (const EpilogueStep* s = at(i); s && s->op == Elementwise::kAdd && s->operand == Operand::kTensor)
+    tensor_step_ = static_cast<int>(i++);
   if (const EpilogueStep* s = at(i); s && (s->op == Elementwise::kRelu || s->op == Elementwise::kClamp)) {
     base_.clamp = true;
     base_.low = s->op == Elementwise::kRelu ? 0.0f : s->alpha;
@@ -80,7 +82,8 @@ Finish Epilogue::finish(const float* const* operands, int n, int b, int y, int x
   return f;
 }
 
-void Epilogue::rest(const float* const* operands, int n, int b, int y, int x, const float* from, float* out, int pixels) const {
+void Epilogue::rest(const float* const* operands, int n, int b, int y, int x, const float* from, float* out,
+                    int pixels) const {
   using Operand = EpilogueStep::Operand;
   const Kernels& k = kernels();
   for (size_t i = first_rest_; i < steps_.size(); ++i) {
@@ -88,11 +91,19 @@ void Epilogue::rest(const float* const* operands, int n, int b, int y, int x, co
     const float* operand = nullptr;
     ptrdiff_t step = 0;
     switch (s.operand) {
-      case Operand::kNone: break;
-      case Operand::kScalar: operand = s.values.data(); break;
-      case Operand::kChannel: operand = s.values.data() + static_cast<ptrdiff_t>(b) * kLanes; break;
-      case Operand::kRow: break;  // not of images
-      case Operand::kGate: operand = operands[s.slot] + s.steps.offset(n, b, 0, 0); break;
+      case Operand::kNone:
+        break;
+      case Operand::kScalar:
+        operand = s.values.data();
+        break;
+      case Operand::kChannel:
+        operand = s.values.data() + static_cast<ptrdiff_t>(b) * kLanes;
+        break;
+      case Operand::kRow:
+        break;  // not of images
+      case Operand::kGate:
+        operand = operands[s.slot] + s.steps.offset(n, b, 0, 0);
+        break;
       case Operand::kTensor:
         operand = operands[s.slot] + s.steps.offset(n, b, y, x);
         step = s.steps.pixel;

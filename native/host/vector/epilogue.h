@@ -1,8 +1,8 @@
-// What follows a convolution, a pool or a matrix product in the same pass over memory. Fusion is exact: every operation of
-// the program that ends up here keeps its own rounding.
+// What follows a convolution, a pool or a matrix product in the same pass over memory. Fusion is exact: every operation
+// of the program that ends up here keeps its own rounding.
 //
-// The steps are a list. As many of them as have the form [+ channel] [+ tensor] [clamp] are done in registers by the tile
-// (struct Finish); the others run over the tile's results while they are in the first-level cache.
+// The steps are a list. As many of them as have the form [+ channel] [+ tensor] [clamp] are done in registers by the
+// tile (struct Finish); the others run over the tile's results while they are in the first-level cache.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -25,10 +25,10 @@ struct Steps {
   ptrdiff_t offset(int n, int b, int y, int x) const { return origin + n * image + b * block + y * row + x * pixel; }
 };
 
-// An elementwise kernel over any number of floats (the kernels themselves take whole vectors). y_step is 16, or 0: the same
-// 16 values throughout, or null for operations of one operand.
-void apply_elementwise(const Kernels& kernels, Elementwise op, const float* x, const float* y, ptrdiff_t y_step, float* out,
-                       size_t n, float alpha, float beta, Rounding rounding);
+// An elementwise kernel over any number of floats (the kernels themselves take whole vectors). y_step is 16, or 0: the
+// same 16 values throughout, or null for operations of one operand.
+void apply_elementwise(const Kernels& kernels, Elementwise op, const float* x, const float* y, ptrdiff_t y_step,
+                       float* out, size_t n, float alpha, float beta, Rounding rounding);
 
 struct EpilogueStep {
   enum class Operand { kNone, kScalar, kChannel, kTensor, kGate, kRow };
@@ -36,8 +36,8 @@ struct EpilogueStep {
   float alpha = 0, beta = 0;
   Operand operand = Operand::kNone;
   std::vector<float> values;  // kScalar: one; kChannel: one a channel, known when the plan is made
-  // Given at run time, by slot. kTensor: a value of the same shape. kGate: one of shape [N, C, 1, 1] (images only). kRow: one
-  // number a row (matrices only).
+  // Given at run time, by slot. kTensor: a value of the same shape. kGate: one of shape [N, C, 1, 1] (images only).
+  // kRow: one number a row (matrices only).
   int slot = -1;
   Steps steps;
 };
@@ -45,9 +45,10 @@ struct EpilogueStep {
 class Epilogue {
  public:
   Epilogue() = default;
-  // bias: one a channel, or empty; it joins the sum before its first rounding. saturate: the result is a sum of products
-  // (quirk Q04 applies when the numerics say so).
-  Epilogue(const Numerics& numerics, int channels, const std::vector<float>& bias, std::vector<EpilogueStep> steps, bool is_sum);
+  // bias: one a channel, or empty; it joins the sum before its first rounding. saturate: the result is a sum of
+  // products (quirk Q04 applies when the numerics say so).
+  Epilogue(const Numerics& numerics, int channels, const std::vector<float>& bias, std::vector<EpilogueStep> steps,
+           bool is_sum);
   // The steps alone, of a chain of operations on values that are stored already: all of them are the rest.
   Epilogue(const Numerics& numerics, int channels, std::vector<EpilogueStep> steps);
 
@@ -57,7 +58,8 @@ class Epilogue {
   bool has_rest() const { return first_rest_ < steps_.size(); }
   void rest(const float* const* operands, int n, int b, int y, int x, const float* from, float* out, int pixels) const;
   // The same across the columns of a row-major matrix: `count` neighbouring results of one row, from block b on.
-  void rest_across(const float* const* operands, int n, int row, int b, const float* from, float* out, size_t count) const;
+  void rest_across(const float* const* operands, int n, int row, int b, const float* from, float* out,
+                   size_t count) const;
   // Highest slot + 1.
   int slots() const { return slots_; }
   // All tensor operands have rows of this step (without halos, several rows may then be taken as one).

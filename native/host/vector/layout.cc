@@ -11,12 +11,14 @@ namespace {
 void gather_channels(const Kernels& k, const float* from, ptrdiff_t plane, int planes, float* to, int pixels) {
   int x = 0;
   if (planes == kLanes)
-    for (; x + kLanes <= pixels; x += kLanes) k.transpose16(from + x, plane, to + static_cast<ptrdiff_t>(x) * kLanes, kLanes);
+    for (; x + kLanes <= pixels; x += kLanes)
+      k.transpose16(from + x, plane, to + static_cast<ptrdiff_t>(x) * kLanes, kLanes);
   float staged[kLanes * kLanes];
   for (; x < pixels; x += kLanes) {
     const int n = std::min(kLanes, pixels - x);
     std::memset(staged, 0, sizeof staged);
-    for (int c = 0; c < planes; ++c) std::memcpy(staged + c * kLanes, from + c * plane + x, static_cast<size_t>(n) * sizeof(float));
+    for (int c = 0; c < planes; ++c)
+      std::memcpy(staged + c * kLanes, from + c * plane + x, static_cast<size_t>(n) * sizeof(float));
     if (n == kLanes) {
       k.transpose16(staged, kLanes, to + static_cast<ptrdiff_t>(x) * kLanes, kLanes);
     } else {
@@ -29,7 +31,8 @@ void gather_channels(const Kernels& k, const float* from, ptrdiff_t plane, int p
 void scatter_channels(const Kernels& k, const float* from, float* to, ptrdiff_t plane, int planes, int pixels) {
   int x = 0;
   if (planes == kLanes)
-    for (; x + kLanes <= pixels; x += kLanes) k.transpose16(from + static_cast<ptrdiff_t>(x) * kLanes, kLanes, to + x, plane);
+    for (; x + kLanes <= pixels; x += kLanes)
+      k.transpose16(from + static_cast<ptrdiff_t>(x) * kLanes, kLanes, to + x, plane);
   float staged[kLanes * kLanes];
   for (; x + kLanes <= pixels; x += kLanes) {
     k.transpose16(from + static_cast<ptrdiff_t>(x) * kLanes, kLanes, staged, kLanes);
@@ -56,9 +59,11 @@ void clear_plane(const ImageLayout& l, float* plane) {
 void clear_halo(const ImageLayout& l, float* data, Parallel& parallel) {
   if (!l.has_halo()) return;
   const size_t planes = static_cast<size_t>(l.batch) * l.blocks();
-  const size_t tasks = parallel.width() > 1 && l.floats() > (size_t{1} << 18) ? std::min(planes, 2 * parallel.width()) : 1;
+  const size_t tasks =
+      parallel.width() > 1 && l.floats() > (size_t{1} << 18) ? std::min(planes, 2 * parallel.width()) : 1;
   parallel.each(tasks, [&](size_t t) {
-    for (size_t p = planes * t / tasks; p < planes * (t + 1) / tasks; ++p) clear_plane(l, data + l.block() * static_cast<ptrdiff_t>(p));
+    for (size_t p = planes * t / tasks; p < planes * (t + 1) / tasks; ++p)
+      clear_plane(l, data + l.block() * static_cast<ptrdiff_t>(p));
   });
 }
 
@@ -103,7 +108,8 @@ void from_image(const ImageLayout& l, const float* from, float* to, Parallel& pa
   });
 }
 
-void copy_image(const ImageLayout& fl, const float* from, const ImageLayout& tl, float* to, int first_block, Parallel& parallel) {
+void copy_image(const ImageLayout& fl, const float* from, const ImageLayout& tl, float* to, int first_block,
+                Parallel& parallel) {
   each_band(fl, parallel, [&](int n, int b, int y0, int y1) {
     for (int y = y0; y < y1; ++y)
       std::memcpy(to + tl.offset(n, b + first_block, y, 0), from + fl.offset(n, b, y, 0),
@@ -123,12 +129,15 @@ void transpose(const float* from, ptrdiff_t from_row, float* to, ptrdiff_t to_ro
         k.transpose16(f, from_row, t, to_row);
       } else if (nr * nc >= 64) {  // through a whole square
         float square[kLanes * kLanes] = {}, turned[kLanes * kLanes];
-        for (size_t i = 0; i < nr; ++i) std::memcpy(square + i * kLanes, f + static_cast<ptrdiff_t>(i) * from_row, nc * sizeof(float));
+        for (size_t i = 0; i < nr; ++i)
+          std::memcpy(square + i * kLanes, f + static_cast<ptrdiff_t>(i) * from_row, nc * sizeof(float));
         k.transpose16(square, kLanes, turned, kLanes);
-        for (size_t j = 0; j < nc; ++j) std::memcpy(t + static_cast<ptrdiff_t>(j) * to_row, turned + j * kLanes, nr * sizeof(float));
+        for (size_t j = 0; j < nc; ++j)
+          std::memcpy(t + static_cast<ptrdiff_t>(j) * to_row, turned + j * kLanes, nr * sizeof(float));
       } else {
         for (size_t j = 0; j < nc; ++j)
-          for (size_t i = 0; i < nr; ++i) t[static_cast<ptrdiff_t>(j) * to_row + i] = f[static_cast<ptrdiff_t>(i) * from_row + j];
+          for (size_t i = 0; i < nr; ++i)
+            t[static_cast<ptrdiff_t>(j) * to_row + i] = f[static_cast<ptrdiff_t>(i) * from_row + j];
       }
     }
 }

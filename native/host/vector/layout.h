@@ -3,8 +3,8 @@
 //   blocked   [N][ceil(C / 16)][H + 2 halo_h][W + 2 halo_w][16]
 //   planar    [N][C][H + 2 halo_h][W + 2 halo_w]
 //
-// The halo holds zeros, as wide as the widest padding of any consumer, so that convolutions have no border cases. Lanes past
-// the last channel hold anything: no kernel lets them reach a valid lane.
+// The halo holds zeros, as wide as the widest padding of any consumer, so that convolutions have no border cases. Lanes
+// past the last channel hold anything: no kernel lets them reach a valid lane.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -29,7 +29,8 @@ struct ImageLayout {
   size_t floats() const { return static_cast<size_t>(image()) * batch; }
   // Of pixel (y, x); negative and large coordinates reach into the halo.
   ptrdiff_t offset(int n, int b, int y, int x) const {
-    return n * image() + b * block() + static_cast<ptrdiff_t>(y + halo_h) * row() + static_cast<ptrdiff_t>(x + halo_w) * pixel();
+    return n * image() + b * block() + static_cast<ptrdiff_t>(y + halo_h) * row() +
+           static_cast<ptrdiff_t>(x + halo_w) * pixel();
   }
   bool has_halo() const { return halo_h > 0 || halo_w > 0; }
 };
@@ -41,10 +42,10 @@ void clear_halo(const ImageLayout& layout, float* data, Parallel& parallel);
 void to_image(const float* from, const ImageLayout& layout, float* to, Rounding rounding, Parallel& parallel);
 // Layout -> dense NCHW.
 void from_image(const ImageLayout& layout, const float* from, float* to, Parallel& parallel);
-// Between two blocked layouts of one tensor, and into a channel range of a wider one: first_block is where the blocks of
-// `from` begin in `to` (concatenation along channels that are multiples of 16).
-void copy_image(const ImageLayout& from_layout, const float* from, const ImageLayout& to_layout, float* to, int first_block,
-                Parallel& parallel);
+// Between two blocked layouts of one tensor, and into a channel range of a wider one: first_block is where the blocks
+// of `from` begin in `to` (concatenation along channels that are multiples of 16).
+void copy_image(const ImageLayout& from_layout, const float* from, const ImageLayout& to_layout, float* to,
+                int first_block, Parallel& parallel);
 
 // How many tasks: four a thread, unless they would be smaller than a task is worth (some microseconds).
 inline int task_count(const Parallel& parallel, double work, double work_of_a_task) {

@@ -27,7 +27,8 @@ void repeat_image(int scale_h, int scale_w, const ImageLayout& il, const float* 
         continue;
       }
       const float* from = in + il.offset(n, b, y / scale_h, 0);
-      for (int x = 0; x < ol.width; ++x) std::memcpy(to + x * kLanes, from + x / scale_w * kLanes, kLanes * sizeof(float));
+      for (int x = 0; x < ol.width; ++x)
+        std::memcpy(to + x * kLanes, from + x / scale_w * kLanes, kLanes * sizeof(float));
     }
   });
 }

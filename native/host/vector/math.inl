@@ -1,6 +1,8 @@
-// exp, log, tanh, erf and what is made of them, on 16 floats. Polynomials of fixed form: the same bits on every machine,
-// within about 2 units in the last place of fp32 (checked in tests/native/vector_selftest.cc), so that the half they are
-// rounded to is the correctly rounded one but for about one value in some thousands.
+// exp, log, tanh, erf and what is made of them, on 16 floats. Polynomials of fixed form: the same bits on every
+// machine, within about 2 units in the last place of fp32 (checked in tests/native/vector_selftest.cc), so that the
+// half they are rounded to is the correctly rounded one but for about one value in some thousands.
+#pragma once
+#include "host/vector/v16.h"
 
 namespace aneforge::vec::ANEFORGE_V16_NS {
 

@@ -9,8 +9,8 @@
 namespace aneforge::vec {
 namespace {
 
-constexpr int64_t kSlab = 1024;     // products summed before they are added to the result; constant: it decides results
-constexpr int64_t kBandTiles = 8;   // row tiles that share a slab of columns while it is in cache
+constexpr int64_t kSlab = 1024;    // products summed before they are added to the result; constant: it decides results
+constexpr int64_t kBandTiles = 8;  // row tiles that share a slab of columns while it is in cache
 constexpr int64_t kFewRows = 3, kFewColumns = 4;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -39,7 +39,8 @@ MatmulPlan::MatmulPlan(const MatmulParams& params, const float* y, Epilogue epil
     panel_floats_ = static_cast<size_t>(ceil_div(p_.n, 32) * 32 * p_.k);
   } else {
     panel_floats_ = static_cast<size_t>(blocks_ * kLanes * p_.k);
-    // Rows whose distance is a multiple of the page size fall into few cache sets: packed too, where the work pays for it.
+    // Rows whose distance is a multiple of the page size fall into few cache sets: packed too, where the work pays for
+    // it.
     if (p_.transpose_x || (p_.k % 2048 == 0 && p_.m >= 64 && p_.n >= 256)) {
       int64_t matrices = 0;
       for (const auto& pair : p_.pairs) matrices = std::max(matrices, pair.first + 1);
@@ -63,7 +64,10 @@ MatmulPlan::MatmulPlan(const MatmulParams& params, const float* y, Epilogue epil
 }
 
 const char* MatmulPlan::form() const {
-  return form_ == Form::kTiles ? "tiles" : form_ == Form::kDots ? "dots" : half_weights_.size() ? "gemv, half weights" : "gemv";
+  return form_ == Form::kTiles  ? "tiles"
+         : form_ == Form::kDots ? "dots"
+         : half_weights_.size() ? "gemv, half weights"
+                                : "gemv";
 }
 
 void MatmulPlan::pack_columns(const float* y, float* to, Parallel& parallel) const {
@@ -73,13 +77,15 @@ void MatmulPlan::pack_columns(const float* y, float* to, Parallel& parallel) con
       if (p_.transpose_y)
         std::copy_n(y + matrix * i, matrix, to + panel_floats_ * i);
       else
-        transpose(y + matrix * i, p_.n, to + panel_floats_ * i, p_.k, static_cast<size_t>(p_.k), static_cast<size_t>(p_.n));
+        transpose(y + matrix * i, p_.n, to + panel_floats_ * i, p_.k, static_cast<size_t>(p_.k),
+                  static_cast<size_t>(p_.n));
     }
     return;
   }
   const int64_t per_group = form_ == Form::kGemv ? 2 : kernels_.tile_blocks;
   const int64_t groups = ceil_div(blocks_, per_group);
-  const int tasks = task_count(parallel, static_cast<double>(panel_floats_) * static_cast<double>(p_.y_matrices), kFloatsOfATask);
+  const int tasks =
+      task_count(parallel, static_cast<double>(panel_floats_) * static_cast<double>(p_.y_matrices), kFloatsOfATask);
   each_of(p_.y_matrices * groups, tasks, parallel, [&](int64_t at) {
     const int64_t i = at / groups, g = at % groups;
     const int64_t width = (form_ == Form::kGemv ? 2 : std::min(per_group, blocks_ - g * per_group)) * kLanes;
@@ -93,7 +99,8 @@ void MatmulPlan::pack_columns(const float* y, float* to, Parallel& parallel) con
         std::memcpy(panel_start + k * width, from + k * p_.n + first, static_cast<size_t>(valid) * sizeof(float));
     }
     if (valid < width)
-      for (int64_t k = 0; k < p_.k; ++k) std::fill(panel_start + k * width + valid, panel_start + (k + 1) * width, 0.0f);
+      for (int64_t k = 0; k < p_.k; ++k)
+        std::fill(panel_start + k * width + valid, panel_start + (k + 1) * width, 0.0f);
   });
 }
 
@@ -106,7 +113,8 @@ void MatmulPlan::pack_rows(const float* x, float* to, Parallel& parallel) const 
     const int64_t first = first_row(t), count = first_row(t + 1) - first;
     float* panel_start = to + at * p_.k * kLanes;
     if (!p_.transpose_x) {
-      transpose(x + (i * p_.m + first) * p_.k, p_.k, panel_start, kLanes, static_cast<size_t>(count), static_cast<size_t>(p_.k));
+      transpose(x + (i * p_.m + first) * p_.k, p_.k, panel_start, kLanes, static_cast<size_t>(count),
+                static_cast<size_t>(p_.k));
       return;
     }
     const float* from = x + i * p_.k * p_.m + first;
@@ -135,11 +143,12 @@ void MatmulPlan::run(const float* x, const float* y, float* out, const float* co
   run_tiles(x, panels, out, operands, x_panels, parallel);
 }
 
-void MatmulPlan::run_tiles(const float* x, const float* panels, float* out, const float* const* operands, const float* x_panels,
-                           Parallel& parallel) const {
+void MatmulPlan::run_tiles(const float* x, const float* panels, float* out, const float* const* operands,
+                           const float* x_panels, Parallel& parallel) const {
   const int64_t pairs = static_cast<int64_t>(p_.pairs.size());
   int64_t row_parts = 1, column_parts = 1;
-  const double products = static_cast<double>(p_.m) * static_cast<double>(p_.n) * static_cast<double>(p_.k) * static_cast<double>(pairs);
+  const double products =
+      static_cast<double>(p_.m) * static_cast<double>(p_.n) * static_cast<double>(p_.k) * static_cast<double>(pairs);
   const int wanted = task_count(parallel, products, kProductsOfATask);
   if (wanted > 1) {
     row_parts = std::clamp<int64_t>(ceil_div(wanted, pairs), 1, row_tiles_);
@@ -155,15 +164,17 @@ void MatmulPlan::run_tiles(const float* x, const float* panels, float* out, cons
         for (int64_t g = g0; g < g1; ++g)
           for (int64_t t = band; t < band_end; ++t) tile_block(pair, t, g, slab, x, panels, out, operands, x_panels);
       if (!epilogue_.has_rest()) continue;
-      const int64_t first = g0 * kernels_.tile_blocks * kLanes, last = std::min(p_.n, g1 * kernels_.tile_blocks * kLanes);
+      const int64_t first = g0 * kernels_.tile_blocks * kLanes,
+                    last = std::min(p_.n, g1 * kernels_.tile_blocks * kLanes);
       for (int64_t row = first_row(band); row < first_row(band_end); ++row)
         rest_of_row(operands, pair, row, first, last - first, out + (pair * p_.m + row) * p_.n + first);
     }
   });
 }
 
-void MatmulPlan::tile_block(int64_t pair, int64_t tile, int64_t group, int64_t slab, const float* x, const float* panels, float* out,
-                            const float* const* operands, const float* x_panels) const {
+void MatmulPlan::tile_block(int64_t pair, int64_t tile, int64_t group, int64_t slab, const float* x,
+                            const float* panels, float* out, const float* const* operands,
+                            const float* x_panels) const {
   const int64_t row = first_row(tile), rows = first_row(tile + 1) - row;
   const int64_t block = group * kernels_.tile_blocks, blocks = std::min<int64_t>(kernels_.tile_blocks, blocks_ - block);
   const int64_t k0 = slab * slab_, count = std::min(slab_, p_.k - k0);
@@ -206,7 +217,8 @@ void MatmulPlan::tile_block(int64_t pair, int64_t tile, int64_t group, int64_t s
   }
   if (t.finish && finish.add_tensor) {
     std::memset(addend, 0, sizeof addend);
-    for (int64_t r = 0; r < rows; ++r) std::memcpy(addend + r * width, finish.add_tensor + r * finish.tensor_pixel, bytes);
+    for (int64_t r = 0; r < rows; ++r)
+      std::memcpy(addend + r * width, finish.add_tensor + r * finish.tensor_pixel, bytes);
     finish.add_tensor = addend;
     finish.tensor_block = kLanes;
     finish.tensor_pixel = width;
@@ -215,10 +227,11 @@ void MatmulPlan::tile_block(int64_t pair, int64_t tile, int64_t group, int64_t s
   for (int64_t r = 0; r < rows; ++r) std::memcpy(to + r * p_.n, sums + r * width, bytes);
 }
 
-void MatmulPlan::finish_row(const float* const* operands, int64_t pair, int64_t row, int64_t first, int64_t count, float* sums,
-                            float* out) const {
+void MatmulPlan::finish_row(const float* const* operands, int64_t pair, int64_t row, int64_t first, int64_t count,
+                            float* sums, float* out) const {
   const int blocks = static_cast<int>(ceil_div(count, kLanes));
-  Finish finish = epilogue_.finish(operands, static_cast<int>(pair), static_cast<int>(first / kLanes), 0, static_cast<int>(row));
+  Finish finish =
+      epilogue_.finish(operands, static_cast<int>(pair), static_cast<int>(first / kLanes), 0, static_cast<int>(row));
   float addend[4 * kLanes];
   if (finish.add_tensor) {
     std::memset(addend, 0, sizeof addend);
@@ -233,11 +246,12 @@ void MatmulPlan::finish_row(const float* const* operands, int64_t pair, int64_t 
 
 void MatmulPlan::rest_of_row(const float* const* operands, int64_t pair, int64_t row, int64_t first, int64_t count,
                              float* out) const {
-  epilogue_.rest_across(operands, static_cast<int>(pair), static_cast<int>(row), static_cast<int>(first / kLanes), out, out,
-                        static_cast<size_t>(count));
+  epilogue_.rest_across(operands, static_cast<int>(pair), static_cast<int>(row), static_cast<int>(first / kLanes), out,
+                        out, static_cast<size_t>(count));
 }
 
-void MatmulPlan::run_dots(const float* x, const float* columns, float* out, const float* const* operands, Parallel& parallel) const {
+void MatmulPlan::run_dots(const float* x, const float* columns, float* out, const float* const* operands,
+                          Parallel& parallel) const {
   const int64_t rows = static_cast<int64_t>(p_.pairs.size()) * p_.m;
   const int tasks = task_count(parallel, static_cast<double>(rows * p_.k * p_.n), kFloatsOfATask);
   each_of(rows, tasks, parallel, [&](int64_t r) {
@@ -255,15 +269,16 @@ void MatmulPlan::run_gemv(const float* x, float* out, const float* const* operan
   // Memory bound: a task should read some 64 KB.
   const int tasks = task_count(parallel, static_cast<double>(groups * 32 * p_.k), 2 * kFloatsOfATask);
   each_of(groups, tasks, parallel, [&](int64_t g) {
-      float sums[kFewRows * 32];
-      const size_t start = static_cast<size_t>(g * 32 * p_.k);
-      if (half_weights_.size())
-        kernels_.gemv_half(x, p_.k, static_cast<int>(p_.m), half_weights_.data() + start, static_cast<size_t>(p_.k), 1, sums, 32);
-      else
-        kernels_.gemv(x, p_.k, static_cast<int>(p_.m), weights_.data() + start, static_cast<size_t>(p_.k), 1, sums, 32);
-      const int64_t first = g * 32, count = std::min<int64_t>(32, p_.n - first);
-      for (int64_t row = 0; row < p_.m; ++row)
-        finish_row(operands, 0, row, first, count, sums + row * 32, out + row * p_.n + first);
+    float sums[kFewRows * 32];
+    const size_t start = static_cast<size_t>(g * 32 * p_.k);
+    if (half_weights_.size())
+      kernels_.gemv_half(x, p_.k, static_cast<int>(p_.m), half_weights_.data() + start, static_cast<size_t>(p_.k), 1,
+                         sums, 32);
+    else
+      kernels_.gemv(x, p_.k, static_cast<int>(p_.m), weights_.data() + start, static_cast<size_t>(p_.k), 1, sums, 32);
+    const int64_t first = g * 32, count = std::min<int64_t>(32, p_.n - first);
+    for (int64_t row = 0; row < p_.m; ++row)
+      finish_row(operands, 0, row, first, count, sums + row * 32, out + row * p_.n + first);
   });
 }
 

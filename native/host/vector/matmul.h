@@ -22,14 +22,15 @@ struct MatmulParams {
 
 class MatmulPlan {
  public:
-  // y: all its matrices, or null when it is given at run time. The epilogue's channels are the n columns; its tensor operands
-  // have the steps of `steps()`.
+  // y: all its matrices, or null when it is given at run time. The epilogue's channels are the n columns; its tensor
+  // operands have the steps of `steps()`.
   MatmulPlan(const MatmulParams& params, const float* y, Epilogue epilogue);
   static Steps steps(const MatmulParams& p) { return {p.m * p.n, kLanes, 0, p.n, 0}; }
 
   size_t scratch_floats() const { return scratch_x_ + scratch_y_; }
   // y is ignored when it was packed before. scratch: scratch_floats(), aligned to 64 bytes.
-  void run(const float* x, const float* y, float* out, const float* const* operands, float* scratch, Parallel& parallel) const;
+  void run(const float* x, const float* y, float* out, const float* const* operands, float* scratch,
+           Parallel& parallel) const;
   const char* form() const;  // for reports
 
  private:
@@ -42,13 +43,16 @@ class MatmulPlan {
   void pack_rows(const float* x, float* to, Parallel& parallel) const;
   void run_tiles(const float* x, const float* panels, float* out, const float* const* operands, const float* x_panels,
                  Parallel& parallel) const;
-  void run_dots(const float* x, const float* columns, float* out, const float* const* operands, Parallel& parallel) const;
+  void run_dots(const float* x, const float* columns, float* out, const float* const* operands,
+                Parallel& parallel) const;
   void run_gemv(const float* x, float* out, const float* const* operands, Parallel& parallel) const;
-  void tile_block(int64_t pair, int64_t tile, int64_t group, int64_t slab, const float* x, const float* panels, float* out,
-                  const float* const* operands, const float* x_panels) const;
+  void tile_block(int64_t pair, int64_t tile, int64_t group, int64_t slab, const float* x, const float* panels,
+                  float* out, const float* const* operands, const float* x_panels) const;
   // Finishes `count` sums at columns [first, …) of one row, whole blocks at `sums`, and stores the valid ones.
-  void finish_row(const float* const* operands, int64_t pair, int64_t row, int64_t first, int64_t count, float* sums, float* out) const;
-  void rest_of_row(const float* const* operands, int64_t pair, int64_t row, int64_t first, int64_t count, float* out) const;
+  void finish_row(const float* const* operands, int64_t pair, int64_t row, int64_t first, int64_t count, float* sums,
+                  float* out) const;
+  void rest_of_row(const float* const* operands, int64_t pair, int64_t row, int64_t first, int64_t count,
+                   float* out) const;
 
   int64_t first_row(int64_t tile) const { return p_.m * tile / row_tiles_; }
   // Where the panel of `blocks` blocks that begins at column 16 * block lies within a packed y.

@@ -1,4 +1,6 @@
 // Moves: 16×16 transposes, conversions, rounding in place, scans.
+#pragma once
+#include "host/vector/tile.inl"
 
 namespace aneforge::vec::ANEFORGE_V16_NS {
 

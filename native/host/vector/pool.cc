@@ -16,11 +16,12 @@ Range window(int out, int stride, int pad, int kernel, int extent) {
 
 }  // namespace
 
-void pool(const PoolParams& p, const ImageLayout& il, const float* in, const ImageLayout& ol, float* out, Rounding rounding,
-          Parallel& parallel) {
+void pool(const PoolParams& p, const ImageLayout& il, const float* in, const ImageLayout& ol, float* out,
+          Rounding rounding, Parallel& parallel) {
   const Kernels& k = kernels();
   const int planes = ol.batch * ol.blocks();
-  const int wanted = task_count(parallel, static_cast<double>(ol.floats()) * p.kernel_h * p.kernel_w, kProductsOfATask / 8);
+  const int wanted =
+      task_count(parallel, static_cast<double>(ol.floats()) * p.kernel_h * p.kernel_w, kProductsOfATask / 8);
   const int bands = std::clamp((wanted + planes - 1) / planes, 1, ol.height);
   // Columns whose windows are whole: they share one call a row.
   int x0 = 0, x1 = ol.width;
@@ -53,11 +54,12 @@ void pool(const PoolParams& p, const ImageLayout& il, const float* in, const Ima
   });
 }
 
-void pool_all(const PoolAllParams& p, const ImageLayout& il, const float* in, const ImageLayout& ol, float* out, Rounding rounding,
-              Parallel& parallel) {
+void pool_all(const PoolAllParams& p, const ImageLayout& il, const float* in, const ImageLayout& ol, float* out,
+              Rounding rounding, Parallel& parallel) {
   const Kernels& k = kernels();
   const size_t planes = static_cast<size_t>(il.batch) * il.blocks();
-  const size_t tasks = std::min(planes, static_cast<size_t>(task_count(parallel, static_cast<double>(il.floats()), kFloatsOfATask)));
+  const size_t tasks =
+      std::min(planes, static_cast<size_t>(task_count(parallel, static_cast<double>(il.floats()), kFloatsOfATask)));
   parallel.each(tasks, [&](size_t task) {
     for (size_t plane = planes * task / tasks; plane < planes * (task + 1) / tasks; ++plane) {
       const int n = static_cast<int>(plane) / il.blocks(), b = static_cast<int>(plane) % il.blocks();
@@ -74,7 +76,8 @@ void pool_all(const PoolAllParams& p, const ImageLayout& il, const float* in, co
         // Row by row, and the rows' results once more.
         std::vector<float> rows(static_cast<size_t>(il.height) * kLanes);
         for (int y = 0; y < il.height; ++y)
-          k.reduce_columns(sum, in + il.offset(n, b, y, 0), static_cast<size_t>(il.width), kLanes, rows.data() + static_cast<size_t>(y) * kLanes, 1);
+          k.reduce_columns(sum, in + il.offset(n, b, y, 0), static_cast<size_t>(il.width), kLanes,
+                           rows.data() + static_cast<size_t>(y) * kLanes, 1);
         const bool terms = sum == Reduce::kSumOfSquares || sum == Reduce::kSumOfMagnitudes;
         k.reduce_columns(terms ? Reduce::kSum : sum, rows.data(), static_cast<size_t>(il.height), kLanes, to, 1);
       }

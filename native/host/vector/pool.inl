@@ -1,4 +1,6 @@
 // Pooling windows of one block of 16 channels. The caller cuts windows at the border, so every tap is a valid value.
+#pragma once
+#include "host/vector/tile.inl"
 
 namespace aneforge::vec::ANEFORGE_V16_NS {
 

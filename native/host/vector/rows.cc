@@ -16,7 +16,8 @@ template <class F>
 void ranges(Parallel& parallel, int64_t total, int64_t grain, int64_t unit, F&& body) {
   const int64_t width = static_cast<int64_t>(parallel.width());
   const int64_t units = (total + unit - 1) / unit;
-  const int64_t tasks = width > 1 ? std::clamp<int64_t>(total / std::max<int64_t>(grain, 1), 1, std::min(units, 4 * width)) : 1;
+  const int64_t tasks =
+      width > 1 ? std::clamp<int64_t>(total / std::max<int64_t>(grain, 1), 1, std::min(units, 4 * width)) : 1;
   parallel.each(static_cast<size_t>(tasks), [&](size_t task) {
     const int64_t t = static_cast<int64_t>(task);
     const int64_t begin = units * t / tasks * unit, end = std::min(total, units * (t + 1) / tasks * unit);
@@ -26,27 +27,29 @@ void ranges(Parallel& parallel, int64_t total, int64_t grain, int64_t unit, F&& 
 
 }  // namespace
 
-void map_rows(const Epilogue& chain, const float* from, float* to, int64_t rows, int64_t columns, const float* const* operands,
-              Parallel& parallel) {
+void map_rows(const Epilogue& chain, const float* from, float* to, int64_t rows, int64_t columns,
+              const float* const* operands, Parallel& parallel) {
   if (rows == 1) {
     ranges(parallel, columns, kGrain, kBlock, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i += kBlock)
-        chain.rest_across(operands, 0, 0, static_cast<int>(i / kLanes), from + i, to + i, static_cast<size_t>(std::min(kBlock, end - i)));
+        chain.rest_across(operands, 0, 0, static_cast<int>(i / kLanes), from + i, to + i,
+                          static_cast<size_t>(std::min(kBlock, end - i)));
     });
     return;
   }
   ranges(parallel, rows, std::max<int64_t>(1, kGrain / columns), 1, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r)
       for (int64_t i = 0; i < columns; i += kBlock)
-        chain.rest_across(operands, 0, static_cast<int>(r), static_cast<int>(i / kLanes), from + r * columns + i, to + r * columns + i,
-                          static_cast<size_t>(std::min(kBlock, columns - i)));
+        chain.rest_across(operands, 0, static_cast<int>(r), static_cast<int>(i / kLanes), from + r * columns + i,
+                          to + r * columns + i, static_cast<size_t>(std::min(kBlock, columns - i)));
   });
 }
 
 void softmax_rows(const float* from, float* to, int64_t rows, int64_t columns, Rounding rounding, Parallel& parallel) {
   const Kernels& k = kernels();
   ranges(parallel, rows, std::max<int64_t>(1, kGrain / (2 * columns)), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) k.softmax(from + r * columns, to + r * columns, static_cast<size_t>(columns), rounding);
+    for (int64_t r = begin; r < end; ++r)
+      k.softmax(from + r * columns, to + r * columns, static_cast<size_t>(columns), rounding);
   });
 }
 
@@ -72,7 +75,8 @@ void narrow_rows(const Kernels& k, Reduce op, const float* from, int64_t rows, i
       k.transpose16(from + c, length, turned, kLanes);
     } else {
       std::memset(square, 0, sizeof square);
-      for (int64_t r = 0; r < rows; ++r) std::memcpy(square + r * kLanes, from + r * length + c, static_cast<size_t>(n) * sizeof(float));
+      for (int64_t r = 0; r < rows; ++r)
+        std::memcpy(square + r * kLanes, from + r * length + c, static_cast<size_t>(n) * sizeof(float));
       k.transpose16(square, kLanes, turned, kLanes);
     }
     k.narrow_sum_columns(op, turned, static_cast<size_t>(n), kLanes, sums, 1);
@@ -97,7 +101,8 @@ void reduce_axis(Reduce op, const ReduceShape& s, const float* from, float* to, 
         if (s.narrow) {
           narrow_rows(k, sum, from + r * s.length, rows, s.length, to + r);
         } else {
-          for (int64_t i = r; i < r + rows; ++i) to[i] = k.reduce(sum, from + i * s.length, static_cast<size_t>(s.length));
+          for (int64_t i = r; i < r + rows; ++i)
+            to[i] = k.reduce(sum, from + i * s.length, static_cast<size_t>(s.length));
         }
       }
       finish(to + begin, end - begin);
@@ -107,33 +112,37 @@ void reduce_axis(Reduce op, const ReduceShape& s, const float* from, float* to, 
   // Columns, some vectors at a time.
   constexpr int64_t kColumns = 16 * kLanes;
   const int64_t parts = (s.inner + kColumns - 1) / kColumns;
-  ranges(parallel, s.outer * parts, std::max<int64_t>(1, kGrain / (s.length * std::min(s.inner, kColumns))), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t o = t / parts, first = t % parts * kColumns, n = std::min(kColumns, s.inner - first);
-      const float* x = from + o * s.length * s.inner + first;
-      float sums[kColumns + kLanes] = {};
-      const auto columns = [&](int64_t at, int64_t vectors) {
-        if (s.narrow)
-          k.narrow_sum_columns(sum, x + at, static_cast<size_t>(s.length), s.inner, sums + at, static_cast<size_t>(vectors));
-        else
-          k.reduce_columns(sum, x + at, static_cast<size_t>(s.length), s.inner, sums + at, static_cast<size_t>(vectors));
-      };
-      const int64_t whole = n / kLanes;
-      columns(0, whole);
-      if (n % kLanes) {
-        // The last columns once more in a vector that ends with the row: it may begin in front of this part.
-        float last[kLanes] = {};
-        const int64_t at = n - kLanes;
-        if (s.narrow)
-          k.narrow_sum_columns(sum, x + at, static_cast<size_t>(s.length), s.inner, last, 1);
-        else
-          k.reduce_columns(sum, x + at, static_cast<size_t>(s.length), s.inner, last, 1);
-        std::memcpy(sums + whole * kLanes, last + kLanes - n % kLanes, static_cast<size_t>(n % kLanes) * sizeof(float));
-      }
-      finish(sums, n);
-      std::memcpy(to + o * s.inner + first, sums, static_cast<size_t>(n) * sizeof(float));
-    }
-  });
+  ranges(parallel, s.outer * parts, std::max<int64_t>(1, kGrain / (s.length * std::min(s.inner, kColumns))), 1,
+         [&](int64_t begin, int64_t end) {
+           for (int64_t t = begin; t < end; ++t) {
+             const int64_t o = t / parts, first = t % parts * kColumns, n = std::min(kColumns, s.inner - first);
+             const float* x = from + o * s.length * s.inner + first;
+             float sums[kColumns + kLanes] = {};
+             const auto columns = [&](int64_t at, int64_t vectors) {
+               if (s.narrow)
+                 k.narrow_sum_columns(sum, x + at, static_cast<size_t>(s.length), s.inner, sums + at,
+                                      static_cast<size_t>(vectors));
+               else
+                 k.reduce_columns(sum, x + at, static_cast<size_t>(s.length), s.inner, sums + at,
+                                  static_cast<size_t>(vectors));
+             };
+             const int64_t whole = n / kLanes;
+             columns(0, whole);
+             if (n % kLanes) {
+               // The last columns once more in a vector that ends with the row: it may begin in front of this part.
+               float last[kLanes] = {};
+               const int64_t at = n - kLanes;
+               if (s.narrow)
+                 k.narrow_sum_columns(sum, x + at, static_cast<size_t>(s.length), s.inner, last, 1);
+               else
+                 k.reduce_columns(sum, x + at, static_cast<size_t>(s.length), s.inner, last, 1);
+               std::memcpy(sums + whole * kLanes, last + kLanes - n % kLanes,
+                           static_cast<size_t>(n % kLanes) * sizeof(float));
+             }
+             finish(sums, n);
+             std::memcpy(to + o * s.inner + first, sums, static_cast<size_t>(n) * sizeof(float));
+           }
+         });
 }
 
 }  // namespace aneforge::vec

@@ -1,4 +1,5 @@
-// Operations on plain, row-major values: chains of elementwise operations, softmax, layer norm, reductions along one axis.
+// Operations on plain, row-major values: chains of elementwise operations, softmax, layer norm, reductions along one
+// axis.
 #pragma once
 #include <cstdint>
 
@@ -8,8 +9,8 @@
 namespace aneforge::vec {
 
 // to = the chain applied to from, both [rows][columns]. Tensor operands have the steps {0, 16, 0, columns, 0}.
-void map_rows(const Epilogue& chain, const float* from, float* to, int64_t rows, int64_t columns, const float* const* operands,
-              Parallel& parallel);
+void map_rows(const Epilogue& chain, const float* from, float* to, int64_t rows, int64_t columns,
+              const float* const* operands, Parallel& parallel);
 
 void softmax_rows(const float* from, float* to, int64_t rows, int64_t columns, Rounding rounding, Parallel& parallel);
 void layer_norm_rows(const float* from, const float* gamma, const float* beta, float* to, int64_t rows, int64_t columns,
@@ -22,6 +23,7 @@ struct ReduceShape {
 };
 // Whether reduce_axis has a form for it.
 bool reduces(const ReduceShape& shape);
-void reduce_axis(Reduce op, const ReduceShape& shape, const float* from, float* to, Rounding rounding, Parallel& parallel);
+void reduce_axis(Reduce op, const ReduceShape& shape, const float* from, float* to, Rounding rounding,
+                 Parallel& parallel);
 
 }  // namespace aneforge::vec

@@ -1,7 +1,10 @@
 // Reductions along rows and down columns, softmax, dot products, products with few rows.
 //
-// A row sum keeps 4 × 16 partial sums (vector i goes to chain i mod 4) and adds them in a fixed tree, so its order depends
-// on nothing but the length. What is past the end counts as the neutral element.
+// A row sum keeps 4 × 16 partial sums (vector i goes to chain i mod 4) and adds them in a fixed tree, so its order
+// depends on nothing but the length. What is past the end counts as the neutral element.
+#pragma once
+#include "host/vector/math.inl"
+#include "host/vector/tile.inl"
 
 namespace aneforge::vec::ANEFORGE_V16_NS {
 
@@ -35,12 +38,18 @@ V16_INLINE V extreme_row(const float* x, size_t n, float start, F f) {
 
 inline float reduce_row(Reduce op, const float* x, size_t n) {
   switch (op) {
-    case Reduce::kSum: return sum_row(x, n, [](V v) V16_LAMBDA { return v; });
-    case Reduce::kMean: return sum_row(x, n, [](V v) V16_LAMBDA { return v; }) / static_cast<float>(n);
-    case Reduce::kSumOfSquares: return sum_row(x, n, [](V v) V16_LAMBDA { return mul(v, v); });
-    case Reduce::kSumOfMagnitudes: return sum_row(x, n, [](V v) V16_LAMBDA { return absolute(v); });
-    case Reduce::kMax: return max_lanes(extreme_row(x, n, -INFINITY, [](V m, V v) V16_LAMBDA { return max_keeping_nan(m, v); }));
-    case Reduce::kMin: return min_lanes(extreme_row(x, n, INFINITY, [](V m, V v) V16_LAMBDA { return min_keeping_nan(m, v); }));
+    case Reduce::kSum:
+      return sum_row(x, n, [](V v) V16_LAMBDA { return v; });
+    case Reduce::kMean:
+      return sum_row(x, n, [](V v) V16_LAMBDA { return v; }) / static_cast<float>(n);
+    case Reduce::kSumOfSquares:
+      return sum_row(x, n, [](V v) V16_LAMBDA { return mul(v, v); });
+    case Reduce::kSumOfMagnitudes:
+      return sum_row(x, n, [](V v) V16_LAMBDA { return absolute(v); });
+    case Reduce::kMax:
+      return max_lanes(extreme_row(x, n, -INFINITY, [](V m, V v) V16_LAMBDA { return max_keeping_nan(m, v); }));
+    case Reduce::kMin:
+      return min_lanes(extreme_row(x, n, INFINITY, [](V m, V v) V16_LAMBDA { return min_keeping_nan(m, v); }));
   }
   return 0;
 }
@@ -54,7 +63,8 @@ inline float dot_row(const float* x, const float* y, size_t n) {
   }
   for (int j = 0; i < n; i += kLanes, ++j) {
     const bool whole = i + kLanes <= n;
-    s[j] = fma(whole ? load(x + i) : load_tail(x + i, n - i, 0.0f), whole ? load(y + i) : load_tail(y + i, n - i, 0.0f), s[j]);
+    s[j] = fma(whole ? load(x + i) : load_tail(x + i, n - i, 0.0f), whole ? load(y + i) : load_tail(y + i, n - i, 0.0f),
+               s[j]);
   }
   return sum_lanes(add(add(s[0], s[2]), add(s[1], s[3])));
 }
@@ -113,7 +123,8 @@ inline void layer_norm_row(const float* x, const float* gamma, const float* beta
     s[j] = add(s[j], mul(d, d));
   }
   const V inverse = splat(1.0f / std::sqrt(sum_lanes(add(add(s[0], s[2]), add(s[1], s[3]))) / count + epsilon));
-  const auto scaled = [&](V v, V g, V b) V16_LAMBDA { return settle(add(mul(mul(sub(v, mean), inverse), g), b), rounding); };
+  const auto scaled = [&](V v, V g, V b)
+                          V16_LAMBDA { return settle(add(mul(mul(sub(v, mean), inverse), g), b), rounding); };
   for (i = 0; i + kLanes <= n; i += kLanes)
     store(to + i, scaled(load(x + i), gamma ? load(gamma + i) : splat(1.0f), beta ? load(beta + i) : splat(0.0f)));
   if (i < n) {
@@ -125,7 +136,8 @@ inline void layer_norm_row(const float* x, const float* gamma, const float* beta
 }
 
 template <class F>
-V16_INLINE void down_columns(const float* x, size_t count, ptrdiff_t step, float* out, size_t vectors, float start, F f) {
+V16_INLINE void down_columns(const float* x, size_t count, ptrdiff_t step, float* out, size_t vectors, float start,
+                             F f) {
   size_t v = 0;
   for (; v + 4 <= vectors; v += 4) {  // four columns of vectors at a time, to hide the latency of the chain
     V acc[4] = {splat(start), splat(start), splat(start), splat(start)};
@@ -151,16 +163,19 @@ inline void reduce_columns(Reduce op, const float* x, size_t count, ptrdiff_t st
       return down_columns(x, count, step, out, vectors, 0.0f, [](V a, V v) V16_LAMBDA { return add(a, v); });
     case Reduce::kMean:
       down_columns(x, count, step, out, vectors, 0.0f, [](V a, V v) V16_LAMBDA { return add(a, v); });
-      for (size_t v = 0; v < vectors; ++v) store(out + v * kLanes, div(load(out + v * kLanes), splat(static_cast<float>(count))));
+      for (size_t v = 0; v < vectors; ++v)
+        store(out + v * kLanes, div(load(out + v * kLanes), splat(static_cast<float>(count))));
       return;
     case Reduce::kSumOfSquares:
       return down_columns(x, count, step, out, vectors, 0.0f, [](V a, V v) V16_LAMBDA { return add(a, mul(v, v)); });
     case Reduce::kSumOfMagnitudes:
       return down_columns(x, count, step, out, vectors, 0.0f, [](V a, V v) V16_LAMBDA { return add(a, absolute(v)); });
     case Reduce::kMax:
-      return down_columns(x, count, step, out, vectors, -INFINITY, [](V a, V v) V16_LAMBDA { return max_keeping_nan(a, v); });
+      return down_columns(x, count, step, out, vectors, -INFINITY,
+                          [](V a, V v) V16_LAMBDA { return max_keeping_nan(a, v); });
     case Reduce::kMin:
-      return down_columns(x, count, step, out, vectors, INFINITY, [](V a, V v) V16_LAMBDA { return min_keeping_nan(a, v); });
+      return down_columns(x, count, step, out, vectors, INFINITY,
+                          [](V a, V v) V16_LAMBDA { return min_keeping_nan(a, v); });
   }
 }
 
@@ -203,7 +218,8 @@ V16_INLINE void gemv_block(const float* x, ptrdiff_t x_row, const Weight* w, siz
     for (int b = 0; b < Blocks; ++b) {
       const V weight = load_weight(w + i * 32 + b * kLanes);
       V16_UNROLL(4)
-      for (int r = 0; r < Rows; ++r) acc[c][r][b] = fma(splat(x[r * x_row + static_cast<ptrdiff_t>(i)]), weight, acc[c][r][b]);
+      for (int r = 0; r < Rows; ++r)
+        acc[c][r][b] = fma(splat(x[r * x_row + static_cast<ptrdiff_t>(i)]), weight, acc[c][r][b]);
     }
   };
   size_t i = 0;
@@ -239,12 +255,14 @@ V16_INLINE void gemv_any(const float* x, ptrdiff_t x_row, int rows, const Weight
 #else
   for (size_t b = 0; b < 2 * blocks; ++b) {
     for (int r = 0; r < rows; ++r)
-      gemv_block<1, 1>(x + r * x_row, x_row, w + (b / 2) * k * 32 + (b % 2) * kLanes, k, y + r * y_row + b * kLanes, y_row);
+      gemv_block<1, 1>(x + r * x_row, x_row, w + (b / 2) * k * 32 + (b % 2) * kLanes, k, y + r * y_row + b * kLanes,
+                       y_row);
   }
 #endif
 }
 
-inline void gemv(const float* x, ptrdiff_t x_row, int rows, const float* w, size_t k, size_t blocks, float* y, ptrdiff_t y_row) {
+inline void gemv(const float* x, ptrdiff_t x_row, int rows, const float* w, size_t k, size_t blocks, float* y,
+                 ptrdiff_t y_row) {
   gemv_any(x, x_row, rows, w, k, blocks, y, y_row);
 }
 inline void gemv_half(const float* x, ptrdiff_t x_row, int rows, const uint16_t* w, size_t k, size_t blocks, float* y,

@@ -1,13 +1,13 @@
 // Everything, and the table. The including file has set ANEFORGE_V16_<ISA>, ANEFORGE_V16_NS and the compiler's target.
-#include "host/vector/v16.h"
-#include "host/vector/tile.inl"
 #include "host/vector/depthwise.inl"
-#include "host/vector/winograd.inl"
-#include "host/vector/move.inl"
-#include "host/vector/math.inl"
 #include "host/vector/elementwise.inl"
+#include "host/vector/math.inl"
+#include "host/vector/move.inl"
 #include "host/vector/pool.inl"
 #include "host/vector/rows.inl"
+#include "host/vector/tile.inl"
+#include "host/vector/v16.h"
+#include "host/vector/winograd.inl"
 
 namespace aneforge::vec::ANEFORGE_V16_NS {
 
@@ -25,9 +25,11 @@ inline Kernels make_table(const char* name) {
 #if defined(ANEFORGE_V16_AVX512)
   constexpr int kBlocks = 2, kPixels = kFewTiles ? 3 : 14;  // 28 sums, 2 weights, 1 or 2 inputs of 32 registers
 #elif defined(ANEFORGE_V16_AVX2)
-  constexpr int kBlocks = 1, kPixels = kFewTiles ? 2 : 6;   // a vector is two registers: 12 sums, 2 weights, 1 input of 16
+  constexpr int kBlocks = 1,
+                kPixels = kFewTiles ? 2 : 6;  // a vector is two registers: 12 sums, 2 weights, 1 input of 16
 #elif defined(ANEFORGE_V16_NEON)
-  constexpr int kBlocks = 1, kPixels = kFewTiles ? 2 : 6;   // a vector is four registers: 24 sums, 4 weights, 1 input of 32
+  constexpr int kBlocks = 1,
+                kPixels = kFewTiles ? 2 : 6;  // a vector is four registers: 24 sums, 4 weights, 1 input of 32
 #else
   constexpr int kBlocks = 1, kPixels = 2;
 #endif

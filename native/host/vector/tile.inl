@@ -1,4 +1,7 @@
 // Convolution and matrix-product tiles.
+#pragma once
+#include "host/vector/kernels.h"
+#include "host/vector/v16.h"
 
 namespace aneforge::vec::ANEFORGE_V16_NS {
 
@@ -12,15 +15,15 @@ V16_INLINE V settle(V x, Rounding rounding) {
   return x;
 }
 
-// Quirk Q04. From 32760 up a float rounds to the half 32768 (the tie is even), beyond 32752, the largest that passes. A NaN
-// passes too.
+// Quirk Q04. From 32760 up a float rounds to the half 32768 (the tie is even), beyond 32752, the largest that passes. A
+// NaN passes too.
 V16_INLINE V saturate_sum(V x) {
   const float largest_that_passes = 32759.998046875f;
   return select(less(splat(largest_that_passes), absolute(x)), copy_sign(splat(INFINITY), x), x);
 }
 
-// Applies `f` to every accumulator. The passes of finish_tile are loops around this, so that each optional step costs one
-// branch a tile and the accumulators never leave their registers.
+// Applies `f` to every accumulator. The passes of finish_tile are loops around this, so that each optional step costs
+// one branch a tile and the accumulators never leave their registers.
 template <int Pixels, int Blocks, class F>
 V16_INLINE void each(V (&acc)[Pixels][Blocks], F f) {
   V16_UNROLL(16)
@@ -47,7 +50,8 @@ V16_INLINE void finish_tile(V (&acc)[Pixels][Blocks], const Finish& f) {
     round_all(acc, f.rounding);
   }
   if (f.add_tensor) {
-    each(acc, [&](V x, int p, int b) V16_LAMBDA { return add(x, load(f.add_tensor + b * f.tensor_block + p * f.tensor_pixel)); });
+    each(acc, [&](V x, int p, int b)
+                  V16_LAMBDA { return add(x, load(f.add_tensor + b * f.tensor_block + p * f.tensor_pixel)); });
     round_all(acc, f.rounding);
   }
   if (f.clamp) {
@@ -83,8 +87,8 @@ V16_INLINE void multiply_add(V (&acc)[Pixels][Blocks], const float* x, ptrdiff_t
   }
 }
 
-// Step: distance of neighbouring pixels, 0 = read it from the tile. ChannelStep: distance of neighbouring channels, 0 = by
-// the table of offsets.
+// Step: distance of neighbouring pixels, 0 = read it from the tile. ChannelStep: distance of neighbouring channels, 0 =
+// by the table of offsets.
 template <int Pixels, int Blocks, int Step, int ChannelStep>
 void tile(const Tile& t) {
   V acc[Pixels][Blocks];
@@ -113,7 +117,8 @@ void tile(const Tile& t) {
   }
   float* const out = t.out;
   const ptrdiff_t out_block = t.out_block, out_pixel = t.out_pixel;
-  if (t.accumulate) each(acc, [&](V x, int p, int b) V16_LAMBDA { return add(x, load(out + b * out_block + p * out_pixel)); });
+  if (t.accumulate)
+    each(acc, [&](V x, int p, int b) V16_LAMBDA { return add(x, load(out + b * out_block + p * out_pixel)); });
   if (t.finish) finish_tile(acc, *t.finish);
   each(acc, [&](V x, int p, int b) V16_LAMBDA {
     store(out + b * out_block + p * out_pixel, x);

@@ -1,10 +1,10 @@
 // The virtual vector: 16 floats on every machine. One AVX-512 register, two AVX2 registers, four NEON registers, or an
-// array. All kernels are written against it, and every operation below is defined to the last bit (fused multiply-add with
-// one rounding, max/min by comparison), so a kernel gives the same bits everywhere.
+// array. All kernels are written against it, and every operation below is defined to the last bit (fused multiply-add
+// with one rounding, max/min by comparison), so a kernel gives the same bits everywhere.
 //
-// Included once by each of avx512.cc, avx2.cc, neon.cc, portable.cc, which define ANEFORGE_V16_<ISA> and ANEFORGE_V16_NS and
-// have switched the compiler's target before. (Standard headers must come before that switch: no inline library function
-// may be built for an instruction set that the machine may lack.)
+// Included once by each of avx512.cc, avx2.cc, neon.cc, portable.cc, which define ANEFORGE_V16_<ISA> and
+// ANEFORGE_V16_NS and have switched the compiler's target before. (Standard headers must come before that switch: no
+// inline library function may be built for an instruction set that the machine may lack.)
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -38,8 +38,12 @@ namespace aneforge::vec::ANEFORGE_V16_NS {
 
 #if defined(ANEFORGE_V16_AVX512)
 
-struct V { __m512 v; };
-struct Mask { __mmask16 m; };
+struct V {
+  __m512 v;
+};
+struct Mask {
+  __mmask16 m;
+};
 V16_INLINE V load(const float* p) { return {_mm512_loadu_ps(p)}; }
 V16_INLINE void store(float* p, V a) { _mm512_storeu_ps(p, a.v); }
 V16_INLINE V splat(float x) { return {_mm512_set1_ps(x)}; }
@@ -77,8 +81,8 @@ V16_INLINE V bits_xor(V a, V b) {
 }
 // 2^n for whole n in [-126, 127].
 V16_INLINE V power_of_two(V n) {
-  return {_mm512_castsi512_ps(
-      _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127)), 23))};
+  return {
+      _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127)), 23))};
 }
 V16_INLINE V scale_by_power(V x, V n) { return {_mm512_scalef_ps(x.v, n.v)}; }
 // x = m * 2^e with m in [sqrt(1/2), sqrt(2)), for positive normal x.
@@ -91,8 +95,12 @@ V16_INLINE V split_exponent(V x, V* e) {
 
 #elif defined(ANEFORGE_V16_AVX2)
 
-struct V { __m256 a, b; };
-struct Mask { __m256 a, b; };
+struct V {
+  __m256 a, b;
+};
+struct Mask {
+  __m256 a, b;
+};
 V16_INLINE V load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
 V16_INLINE void store(float* p, V x) {
   _mm256_storeu_ps(p, x.a);
@@ -103,7 +111,8 @@ V16_INLINE V splat(float x) {
   return {t, t};
 }
 V16_INLINE V fma(V x, V y, V z) { return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)}; }
-#define V16_EACH2(name, f) V16_INLINE V name(V x, V y) { return {f(x.a, y.a), f(x.b, y.b)}; }
+#define V16_EACH2(name, f) \
+  V16_INLINE V name(V x, V y) { return {f(x.a, y.a), f(x.b, y.b)}; }
 V16_EACH2(add, _mm256_add_ps)
 V16_EACH2(sub, _mm256_sub_ps)
 V16_EACH2(mul, _mm256_mul_ps)
@@ -116,9 +125,7 @@ V16_EACH2(bits_xor, _mm256_xor_ps)
 #undef V16_EACH2
 V16_INLINE V sqrt(V x) { return {_mm256_sqrt_ps(x.a), _mm256_sqrt_ps(x.b)}; }
 V16_INLINE __m128i eight_halves(__m256 x) { return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT); }
-V16_INLINE V to_half_and_back(V x) {
-  return {_mm256_cvtph_ps(eight_halves(x.a)), _mm256_cvtph_ps(eight_halves(x.b))};
-}
+V16_INLINE V to_half_and_back(V x) { return {_mm256_cvtph_ps(eight_halves(x.a)), _mm256_cvtph_ps(eight_halves(x.b))}; }
 V16_INLINE V load_half(const uint16_t* p) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
           _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
@@ -135,9 +142,7 @@ V16_INLINE V floor(V x) { return {_mm256_floor_ps(x.a), _mm256_floor_ps(x.b)}; }
 V16_INLINE V ceil(V x) { return {_mm256_ceil_ps(x.a), _mm256_ceil_ps(x.b)}; }
 V16_INLINE Mask less(V x, V y) { return {_mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ)}; }
 V16_INLINE Mask equal(V x, V y) { return {_mm256_cmp_ps(x.a, y.a, _CMP_EQ_OQ), _mm256_cmp_ps(x.b, y.b, _CMP_EQ_OQ)}; }
-V16_INLINE Mask is_nan(V x) {
-  return {_mm256_cmp_ps(x.a, x.a, _CMP_UNORD_Q), _mm256_cmp_ps(x.b, x.b, _CMP_UNORD_Q)};
-}
+V16_INLINE Mask is_nan(V x) { return {_mm256_cmp_ps(x.a, x.a, _CMP_UNORD_Q), _mm256_cmp_ps(x.b, x.b, _CMP_UNORD_Q)}; }
 V16_INLINE V select(Mask m, V yes, V no) {
   return {_mm256_blendv_ps(no.a, yes.a, m.a), _mm256_blendv_ps(no.b, yes.b, m.b)};
 }
@@ -156,8 +161,12 @@ V16_INLINE V split_exponent(V x, V* e) { return {split_eight(x.a, &e->a), split_
 
 #elif defined(ANEFORGE_V16_NEON)
 
-struct V { float32x4_t q[4]; };
-struct Mask { uint32x4_t q[4]; };
+struct V {
+  float32x4_t q[4];
+};
+struct Mask {
+  uint32x4_t q[4];
+};
 #define V16_QUARTERS for (int i = 0; i < 4; ++i)
 V16_INLINE V load(const float* p) {
   V r;
@@ -174,10 +183,10 @@ V16_INLINE V fma(V x, V y, V z) {
   V16_QUARTERS z.q[i] = vfmaq_f32(z.q[i], x.q[i], y.q[i]);
   return z;
 }
-#define V16_EACH2(name, f)         \
-  V16_INLINE V name(V x, V y) {    \
+#define V16_EACH2(name, f)                   \
+  V16_INLINE V name(V x, V y) {              \
     V16_QUARTERS x.q[i] = f(x.q[i], y.q[i]); \
-    return x;                      \
+    return x;                                \
   }
 V16_EACH2(add, vaddq_f32)
 V16_EACH2(sub, vsubq_f32)
@@ -193,10 +202,10 @@ V16_INLINE V min(V x, V y) {
   V16_QUARTERS x.q[i] = vbslq_f32(vcltq_f32(x.q[i], y.q[i]), x.q[i], y.q[i]);
   return x;
 }
-#define V16_EACH1(name, f)       \
-  V16_INLINE V name(V x) {       \
+#define V16_EACH1(name, f)           \
+  V16_INLINE V name(V x) {           \
     V16_QUARTERS x.q[i] = f(x.q[i]); \
-    return x;                    \
+    return x;                        \
   }
 V16_EACH1(sqrt, vsqrtq_f32)
 V16_EACH1(nearest, vrndnq_f32)
@@ -235,13 +244,11 @@ V16_INLINE V select(Mask m, V yes, V no) {
   V16_QUARTERS no.q[i] = vbslq_f32(m.q[i], yes.q[i], no.q[i]);
   return no;
 }
-V16_INLINE bool any(Mask m) {
-  return vmaxvq_u32(vorrq_u32(vorrq_u32(m.q[0], m.q[1]), vorrq_u32(m.q[2], m.q[3]))) != 0;
-}
-#define V16_BITS(name, f)                                                                                        \
-  V16_INLINE V name(V x, V y) {                                                                                  \
+V16_INLINE bool any(Mask m) { return vmaxvq_u32(vorrq_u32(vorrq_u32(m.q[0], m.q[1]), vorrq_u32(m.q[2], m.q[3]))) != 0; }
+#define V16_BITS(name, f)                                                                                         \
+  V16_INLINE V name(V x, V y) {                                                                                   \
     V16_QUARTERS x.q[i] = vreinterpretq_f32_u32(f(vreinterpretq_u32_f32(x.q[i]), vreinterpretq_u32_f32(y.q[i]))); \
-    return x;                                                                                                    \
+    return x;                                                                                                     \
   }
 V16_BITS(bits_and, vandq_u32)
 V16_BITS(bits_or, vorrq_u32)
@@ -264,8 +271,12 @@ V16_INLINE V split_exponent(V x, V* e) {
 
 #else  // plain C++: the definition of all the above
 
-struct V { float f[16]; };
-struct Mask { bool m[16]; };
+struct V {
+  float f[16];
+};
+struct Mask {
+  bool m[16];
+};
 #define V16_LANES for (int i = 0; i < 16; ++i)
 V16_INLINE V load(const float* p) {
   V r;
@@ -282,25 +293,25 @@ V16_INLINE V fma(V x, V y, V z) {
   V16_LANES z.f[i] = std::fma(x.f[i], y.f[i], z.f[i]);
   return z;
 }
-#define V16_EACH2(name, expression)     \
-  V16_INLINE V name(V x, V y) {         \
-    V16_LANES {                         \
+#define V16_EACH2(name, expression)       \
+  V16_INLINE V name(V x, V y) {           \
+    V16_LANES {                           \
       const float a = x.f[i], b = y.f[i]; \
-      x.f[i] = (expression);            \
-    }                                   \
-    return x;                           \
+      x.f[i] = (expression);              \
+    }                                     \
+    return x;                             \
   }
 V16_EACH2(add, a + b)
 V16_EACH2(sub, a - b)
-V16_EACH2(mul, a * b)
+V16_EACH2(mul, a* b)
 V16_EACH2(div, a / b)
 V16_EACH2(max, a > b ? a : b)
 V16_EACH2(min, a < b ? a : b)
 #undef V16_EACH2
-#define V16_EACH1(name, f_)          \
-  V16_INLINE V name(V x) {           \
-    V16_LANES x.f[i] = f_(x.f[i]);   \
-    return x;                        \
+#define V16_EACH1(name, f_)        \
+  V16_INLINE V name(V x) {         \
+    V16_LANES x.f[i] = f_(x.f[i]); \
+    return x;                      \
   }
 V16_EACH1(sqrt, std::sqrt)
 V16_EACH1(nearest, std::nearbyint)
@@ -338,7 +349,9 @@ V16_INLINE bool any(Mask m) {
   V16_LANES r = r || m.m[i];
   return r;
 }
-struct Bits { uint32_t u[16]; };
+struct Bits {
+  uint32_t u[16];
+};
 V16_INLINE Bits bits_of(V x) {
   Bits b;
   std::memcpy(b.u, x.f, 64);
@@ -349,11 +362,11 @@ V16_INLINE V from_bits(Bits b) {
   std::memcpy(r.f, b.u, 64);
   return r;
 }
-#define V16_BITS(name, op)            \
-  V16_INLINE V name(V x, V y) {       \
+#define V16_BITS(name, op)               \
+  V16_INLINE V name(V x, V y) {          \
     Bits a = bits_of(x), b = bits_of(y); \
     V16_LANES a.u[i] = a.u[i] op b.u[i]; \
-    return from_bits(a);              \
+    return from_bits(a);                 \
   }
 V16_BITS(bits_and, &)
 V16_BITS(bits_or, |)

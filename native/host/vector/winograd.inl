@@ -1,4 +1,6 @@
 // Transforms of Winograd's minimal filtering F(2×2, 3×3) and F(4×4, 3×3), 16 channels at once: no lane crosses.
+#pragma once
+#include "host/vector/tile.inl"
 
 namespace aneforge::vec::ANEFORGE_V16_NS {
 
