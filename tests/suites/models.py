@@ -86,11 +86,8 @@ def compare(model: Any, got: list[Any], feeds: dict[str, np.ndarray]) -> tuple[s
     record = model.rec
     fp16 = record.get("fp16") or {}
     quantized = bool(QUANTIZED & set(record["tags"]))
-    recorded = fp16.get("max_rel")
-    if isinstance(
-        recorded, str
-    ):  # "not finite": no fp16 arithmetic gives an answer, whatever comes is within the record
-        return "", float("nan"), float("nan")
+    recorded = fp16.get("max_rel")  # a number, or "not finite": such a model is right only where it stays on the CPU
+    recorded = recorded if isinstance(recorded, float) else None
     needed = min(MIN_COSINE, float(fp16.get("min_cosine") or 1.0))
     bar = 2e-2 if recorded is None else max(2 * float(recorded), 2e-3)
     if quantized:
