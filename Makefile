@@ -36,8 +36,8 @@ format: $(BIN)/.installed
 bench: $(BIN)/.installed
 	$(BIN)/python -m benchmarks
 
-cross: $(BIN)/.installed   ## link the native library for macOS on Apple silicon (needs the PyPI package ziglang)
-	$(BIN)/pip install -q ziglang
+cross: $(BIN)/.installed   ## link the native library for macOS on Apple silicon (with clang from the PyPI package ziglang)
+	$(BIN)/pip install -q ziglang pybind11
 	PYTHON=$(BIN)/python tests/native/cross_macos.sh
 
 clean:

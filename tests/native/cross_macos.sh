@@ -9,7 +9,7 @@ mkdir -p "$out"
 cxx="$python -m ziglang c++ -target aarch64-macos"
 flags="-std=c++17 -O2 -fvisibility=hidden -ffp-contract=off -fPIC -Wall -Wextra -Werror -Inative"
 objects=""
-for file in $(find native/core native/mil native/host native/runtime native/ep -name '*.cc' | sort); do
+for file in $(find native -path native/python -prune -o -name '*.cc' -print | sort); do
   object="$out/$(echo "$file" | tr / _ | sed 's/\.cc$/.o/')"
   # Objects are kept: a second run compiles what is newer than its object, or all if a header is.
   if [ ! -f "$object" ] || [ -n "$(find "$file" native -newer "$object" \( -path "$file" -o -name '*.h' -o -name '*.inl' \) | head -n 1)" ]; then
