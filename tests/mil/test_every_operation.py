@@ -137,17 +137,12 @@ SPECIAL = {
 REFUSED_AT_CALL = {"einsum"}
 
 
-# coremltools: "output_indices_dtype" can only be set when "return_indices=True"; the declaration always sets it
-KNOWN = {"topk-1": pytest.mark.xfail(reason="topk without indices must not name their dtype", strict=False)}
-
-
 def cases():
     for kind, calls in CALLS.items():
         for i, (shape, arguments) in enumerate(calls):
             yield pytest.param(
                 lambda k=kind, s=shape, a=arguments: DECLARATIONS[k](input("x", s), **a),
                 id=f"{kind}-{i}",
-                marks=KNOWN.get(f"{kind}-{i}", ()),
             )
     for kind, call in SPECIAL.items():
         yield pytest.param(call, id=kind)

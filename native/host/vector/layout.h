@@ -47,7 +47,7 @@ void from_image(const ImageLayout& layout, const float* from, float* to, Paralle
 void copy_image(const ImageLayout& from_layout, const float* from, const ImageLayout& to_layout, float* to,
                 int first_block, Parallel& parallel);
 
-// How many tasks: four a thread, unless they would be smaller than a task is worth (some microseconds).
+// How many tasks: one a thread, unless they would be smaller than a task is worth (some microseconds).
 inline int task_count(const Parallel& parallel, double work, double work_of_a_task) {
   if (parallel.width() <= 1) return 1;
   // One task a thread, cut the same way in every layer: a thread then reads what it wrote itself. Four tasks a thread, shared
