@@ -24,8 +24,7 @@ namespace {
 using vec::EpilogueStep;
 using vec::ImageLayout;
 
-
-constexpr int kPlanarChannels = 4;    // images of so few channels stay planar: blocks of 16 would be mostly padding
+constexpr int kPlanarChannels = 4;  // images of so few channels stay planar: blocks of 16 would be mostly padding
 
 // One elementwise operation that follows in the same pass.
 struct Fused {
@@ -36,17 +35,17 @@ struct Fused {
 struct Operation {
   enum class Kind { kConv, kDepthwise, kPool, kMean, kMap, kConcat, kRepeat };
   Kind kind = Kind::kMap;
-  size_t step = 0;            // where it runs: the position of the last operation fused into it
-  std::vector<int32_t> in;    // blocked operands
+  size_t step = 0;          // where it runs: the position of the last operation fused into it
+  std::vector<int32_t> in;  // blocked operands
   int32_t out = -1;
-  std::string word;           // for reports: "conv+add+relu"
+  std::string word;  // for reports: "conv+add+relu"
   std::vector<Fused> chain;
-  bool merged = false;        // into another operation
+  bool merged = false;  // into another operation
 
   vec::ConvParams conv;
-  bool is_sum = false;        // Q04 applies
+  bool is_sum = false;  // Q04 applies
   int32_t weights = -1, bias = -1;
-  int halo_h = 0, halo_w = 0; // that in[0] must have
+  int halo_h = 0, halo_w = 0;  // that in[0] must have
   vec::PoolParams pool;
   vec::PoolAllParams mean;
   int repeat_h = 1, repeat_w = 1;
@@ -98,7 +97,9 @@ class Planner {
 
  private:
   Value& value(int32_t id) { return graph_.values[static_cast<size_t>(id)]; }
-  bool is_blocked(int32_t id) const { return id >= 0 && static_cast<size_t>(id) < blocked_.size() && blocked_[static_cast<size_t>(id)]; }
+  bool is_blocked(int32_t id) const {
+    return id >= 0 && static_cast<size_t>(id) < blocked_.size() && blocked_[static_cast<size_t>(id)];
+  }
   bool is_constant(int32_t id) { return value(graph_.root(id)).constant(); }
   std::optional<ImageLayout> image(int32_t id) { return id < 0 ? std::nullopt : image_of(value(id).shape); }
   // Of a value that some operation here makes or takes; [N, C] is what a spatial mean may leave.
@@ -245,8 +246,8 @@ class Planner {
     return graph_.steps[at].dead || graph_.steps[at].kernel ? std::nullopt : std::optional<size_t>(at);
   }
 
-  // A spatial mean as the lowering writes it, because the engine's own reduction is narrow (Q06): reshape to [N C, H W], matmul by a
-  // column of equal numbers, reshape to [N, C, 1, 1] or [N, C].
+  // A spatial mean as the lowering writes it, because the engine's own reduction is narrow (Q06): reshape to [N C, H
+  // W], matmul by a column of equal numbers, reshape to [N, C, 1, 1] or [N, C].
   std::optional<Operation> mean_by_product(size_t at) {
     const Step& flatten = graph_.steps[at];
     const int32_t x = operand_of(flatten, "x");
@@ -254,7 +255,8 @@ class Planner {
     const ImageLayout in = *image(x);
     const int64_t pixels = static_cast<int64_t>(in.height) * in.width;
     const Shape& flat = value(flatten.results[0]).shape;
-    if (flat.size() < 2 || flat.back() != pixels || value(x).count != value(flatten.results[0]).count) return std::nullopt;
+    if (flat.size() < 2 || flat.back() != pixels || value(x).count != value(flatten.results[0]).count)
+      return std::nullopt;
     const std::optional<size_t> second = only_consumer(flatten.results[0]);
     if (!second) return std::nullopt;
     const Step& product = graph_.steps[*second];
@@ -270,7 +272,8 @@ class Planner {
     const std::optional<size_t> third = only_consumer(product.results[0]);
     if (!third) return std::nullopt;
     const Step& last = graph_.steps[*third];
-    if (last.kind != "reshape" || operand_of(last, "x") != product.results[0] || !ordinary(graph_, last.results[0])) return std::nullopt;
+    if (last.kind != "reshape" || operand_of(last, "x") != product.results[0] || !ordinary(graph_, last.results[0]))
+      return std::nullopt;
     const Shape& shape = value(last.results[0]).shape;
     const Shape two{in.batch, in.channels}, four{in.batch, in.channels, 1, 1};
     if (shape != two && shape != four) return std::nullopt;
@@ -298,7 +301,8 @@ class Planner {
     Operation o;
     o.kind = Operation::Kind::kRepeat;
     o.in = {x};
-    if ((*h)[0] < 1 || (*w)[0] < 1 || in.height * (*h)[0] != out.height || in.width * (*w)[0] != out.width) return std::nullopt;
+    if ((*h)[0] < 1 || (*w)[0] < 1 || in.height * (*h)[0] != out.height || in.width * (*w)[0] != out.width)
+      return std::nullopt;
     o.repeat_h = static_cast<int>((*h)[0]);
     o.repeat_w = static_cast<int>((*w)[0]);
     return o;
@@ -310,7 +314,8 @@ class Planner {
     const std::optional<bool> interleave = known_flag(graph_, step, "interleave", false);
     if (!values || !axis || axis->size() != 1 || !interleave || *interleave) return std::nullopt;
     const Shape& shape = value(step.results[0]).shape;
-    if (((*axis)[0] + static_cast<int64_t>(shape.size())) % static_cast<int64_t>(shape.size()) != 1) return std::nullopt;
+    if (((*axis)[0] + static_cast<int64_t>(shape.size())) % static_cast<int64_t>(shape.size()) != 1)
+      return std::nullopt;
     Operation o;
     o.kind = Operation::Kind::kConcat;
     int channels = 0;
@@ -331,7 +336,9 @@ class Planner {
   std::optional<Operation> elementwise(const Step& step) {
     const std::optional<Elementary> e = elementary(graph_, step);
     if (!e) return std::nullopt;
-    int32_t x = operand_of(step, "x"), y = e->binary ? operand_of(step, "y") : e->per_channel ? operand_of(step, "alpha") : -1;
+    int32_t x = operand_of(step, "x"), y = e->binary        ? operand_of(step, "y")
+                                           : e->per_channel ? operand_of(step, "alpha")
+                                                            : -1;
     const int32_t out = step.results[0];
     Fused f;
     f.step.op = e->op;
@@ -389,7 +396,8 @@ class Planner {
     return o.kind == Operation::Kind::kConv || o.kind == Operation::Kind::kDepthwise || o.kind == Operation::Kind::kMap;
   }
   static int run_time_operands(const Operation& o) {
-    return static_cast<int>(std::count_if(o.chain.begin(), o.chain.end(), [](const Fused& f) { return f.operand >= 0; }));
+    return static_cast<int>(
+        std::count_if(o.chain.begin(), o.chain.end(), [](const Fused& f) { return f.operand >= 0; }));
   }
 
   // Takes over the elementwise operations that follow, as long as nobody else sees the value between.
@@ -440,7 +448,8 @@ class Planner {
     return places_.emplace(key, p).first->second;
   }
   bool takes_planar(const Operation& o) {
-    return o.kind == Operation::Kind::kConv && o.conv.groups == 1 && !is_blocked(o.in[0]) && value(o.in[0]).shape[1] <= kPlanarChannels;
+    return o.kind == Operation::Kind::kConv && o.conv.groups == 1 && !is_blocked(o.in[0]) &&
+           value(o.in[0]).shape[1] <= kPlanarChannels;
   }
 
   void place() {
@@ -463,7 +472,8 @@ class Planner {
       const bool keeps_plain = !is_blocked(id) || needs_plain(id);
       p.id = id;
       if (keeps_plain) {
-        p.id = graph_.add_value(value(id).name + (key.second ? ".planar" : ".blocked"), value(id).declared, value(id).shape);
+        p.id = graph_.add_value(value(id).name + (key.second ? ".planar" : ".blocked"), value(id).declared,
+                                value(id).shape);
         if (is_blocked(id)) leaves_.push_back(id);
       }
       Value& v = value(p.id);
@@ -538,7 +548,8 @@ class Planner {
     step.results = {id};
     const ImageLayout layout = p.layout;
     const int32_t from = p.id;
-    step.kernel = kernel([=](const Frame& frame) { vec::from_image(layout, frame.in(from), frame.out(id), *frame.parallel); });
+    step.kernel =
+        kernel([=](const Frame& frame) { vec::from_image(layout, frame.in(from), frame.out(id), *frame.parallel); });
     steps->push_back(std::move(step));
   }
 
@@ -585,9 +596,11 @@ class Planner {
         vec::Epilogue epilogue(numerics_, out.channels, bias, std::move(chain), o.is_sum);
         const float* weights = graph_.floats(o.weights);
         if (o.kind == Operation::Kind::kConv)
-          step->kernel = planned(std::make_shared<vec::ConvPlan>(o.conv, in, out, weights, std::move(epilogue)), x, y, out, operands);
+          step->kernel = planned(std::make_shared<vec::ConvPlan>(o.conv, in, out, weights, std::move(epilogue)), x, y,
+                                 out, operands);
         else
-          step->kernel = planned(std::make_shared<vec::DepthwisePlan>(o.conv, in, out, weights, std::move(epilogue)), x, y, out, operands);
+          step->kernel = planned(std::make_shared<vec::DepthwisePlan>(o.conv, in, out, weights, std::move(epilogue)), x,
+                                 y, out, operands);
         return;
       }
       case Operation::Kind::kPool: {
@@ -654,8 +667,8 @@ class Planner {
   Graph& graph_;
   const vec::Numerics numerics_;
   const std::vector<std::vector<int32_t>> consumers_;
-  std::vector<bool> blocked_;        // by value: the result of an operation here
-  std::vector<int> operation_at_;    // by step
+  std::vector<bool> blocked_;      // by value: the result of an operation here
+  std::vector<int> operation_at_;  // by step
   std::vector<Operation> operations_;
   std::map<std::pair<int32_t, bool>, Place> places_;  // by value and whether planar
   std::vector<int32_t> leaves_;

@@ -8,8 +8,9 @@
 namespace aneforge::vec {
 namespace {
 
-// A reduction is cut into slabs of about this many products; slab sums are added in order. Short partial sums keep the fp32
-// error near that of blocked summation, and a slab's weights stay in the second-level cache. Constant: it decides results.
+// A reduction is cut into slabs of about this many products; slab sums are added in order. Short partial sums keep the
+// fp32 error near that of blocked summation, and a slab's weights stay in the second-level cache. Constant: it decides
+// results.
 constexpr int kSlabProducts = 1024;
 // Weights of a layer that stay in cache while rows go by.
 constexpr size_t kCachedWeightBytes = 256 << 10;
@@ -25,8 +26,8 @@ bool ConvPlan::supports(const ConvParams& p, const ImageLayout& in) {
   return !in.planar && (in.channels / p.groups) % kLanes == 0 && (p.out_channels / p.groups) % kLanes == 0;
 }
 
-ConvPlan::ConvPlan(const ConvParams& p, const ImageLayout& in, const ImageLayout& out, const float* weights, Epilogue epilogue,
-                   Keep keep)
+ConvPlan::ConvPlan(const ConvParams& p, const ImageLayout& in, const ImageLayout& out, const float* weights,
+                   Epilogue epilogue, Keep keep)
     : params_(p), in_(in), out_(out), epilogue_(std::move(epilogue)), kernels_(kernels()) {
   const int in_channels = in.channels / p.groups, out_channels = p.out_channels / p.groups;
   const int out_blocks = ceil_div(out_channels, kLanes);
@@ -100,11 +101,12 @@ ConvPlan::ConvPlan(const ConvParams& p, const ImageLayout& in, const ImageLayout
     units_per_image_ = out.height;
   }
   units_ = units_per_image_ * out.batch;
-  // Where all weights fit, a few rows at a time go through all groups, so the input is read once; else each group's weights
-  // are read once.
+  // Where all weights fit, a few rows at a time go through all groups, so the input is read once; else each group's
+  // weights are read once.
   unit_chunk_ = units_;
   if (weight_count_ * sizeof(float) <= kCachedWeightBytes)
-    unit_chunk_ = std::max(1, static_cast<int>((64 << 10) / (sizeof(float) * kLanes * in_blocks_ * std::max(1, unit_pixels_))));
+    unit_chunk_ =
+        std::max(1, static_cast<int>((64 << 10) / (sizeof(float) * kLanes * in_blocks_ * std::max(1, unit_pixels_))));
 }
 
 void ConvPlan::run(const float* in, float* out, const float* const* operands, Parallel& parallel) const {
@@ -123,13 +125,16 @@ void ConvPlan::run(const float* in, float* out, const float* const* operands, Pa
   }
   parallel.each(static_cast<size_t>(group_parts) * unit_parts, [&](size_t task) {
     const int gp = static_cast<int>(task) / unit_parts, up = static_cast<int>(task) % unit_parts;
-    const auto cut = [](int total, int part, int parts) { return static_cast<int>(static_cast<int64_t>(total) * part / parts); };
-    run_task(in, out, operands, cut(groups, gp, group_parts), cut(groups, gp + 1, group_parts), cut(units_, up, unit_parts),
-             cut(units_, up + 1, unit_parts));
+    const auto cut = [](int total, int part, int parts) {
+      return static_cast<int>(static_cast<int64_t>(total) * part / parts);
+    };
+    run_task(in, out, operands, cut(groups, gp, group_parts), cut(groups, gp + 1, group_parts),
+             cut(units_, up, unit_parts), cut(units_, up + 1, unit_parts));
   });
 }
 
-void ConvPlan::run_task(const float* in, float* out, const float* const* operands, int g0, int g1, int unit0, int unit1) const {
+void ConvPlan::run_task(const float* in, float* out, const float* const* operands, int g0, int g1, int unit0,
+                        int unit1) const {
   for (int chunk = unit0; chunk < unit1; chunk += unit_chunk_) {
     const int chunk_end = std::min(unit1, chunk + unit_chunk_);
     for (int g = g0; g < g1; ++g)
@@ -137,8 +142,9 @@ void ConvPlan::run_task(const float* in, float* out, const float* const* operand
         const float* weights = weights_of(groups_[g], slab);
         for (int unit = chunk; unit < chunk_end; ++unit) {
           const int n = unit / units_per_image_, u = unit % units_per_image_;
-          const Run run = flat_ ? Run{n, 0, u * kFlatUnit, std::min(kFlatUnit, out_.height * out_.width - u * kFlatUnit)}
-                                : Run{n, u, 0, out_.width};
+          const Run run = flat_
+                              ? Run{n, 0, u * kFlatUnit, std::min(kFlatUnit, out_.height * out_.width - u * kFlatUnit)}
+                              : Run{n, u, 0, out_.width};
           run_pixels(groups_[g], slab, weights, in, out, operands, run);
         }
       }
@@ -171,7 +177,8 @@ void ConvPlan::run_pixels(const Group& group, int slab, const float* weights, co
   const int first = slab * slab_blocks_, blocks = std::min(slab_blocks_, in_blocks_ - first);
   const bool last_slab = slab + 1 == slabs_;
   Tile t = tile_;
-  t.in = in + in_.offset(n, group.in_block + first, y * params_.stride_h - params_.pad_top, x * params_.stride_w - params_.pad_left);
+  t.in = in + in_.offset(n, group.in_block + first, y * params_.stride_h - params_.pad_top,
+                         x * params_.stride_w - params_.pad_left);
   t.weights = weights;
   t.out = out + out_.offset(n, group.first_block, y, x);
   t.blocks = blocks;

@@ -50,8 +50,9 @@ void copy_image(const ImageLayout& from_layout, const float* from, const ImageLa
 // How many tasks: one a thread, unless they would be smaller than a task is worth (some microseconds).
 inline int task_count(const Parallel& parallel, double work, double work_of_a_task) {
   if (parallel.width() <= 1) return 1;
-  // One task a thread, cut the same way in every layer: a thread then reads what it wrote itself. Four tasks a thread, shared
-  // as they come, send activations from core to core: MobileNetV2 at two threads 4.0 ms instead of 2.2, ResNet-18 the same.
+  // One task a thread, cut the same way in every layer: a thread then reads what it wrote itself. Four tasks a thread,
+  // shared as they come, send activations from core to core: MobileNetV2 at two threads 4.0 ms instead of 2.2,
+  // ResNet-18 the same.
   return static_cast<int>(std::min(static_cast<double>(parallel.width()), 1 + work / work_of_a_task));
 }
 constexpr double kProductsOfATask = 5e5;  // multiply-adds in a tile
