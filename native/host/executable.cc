@@ -5,6 +5,7 @@
 #include "core/backends.h"
 #include "core/status.h"
 #include "host/ports.h"
+#include "host/vector/kernels.h"
 #include "mil/reader.h"
 
 namespace aneforge::host {
@@ -149,7 +150,7 @@ std::string HostExecutable::describe() const {
   const Settings& s = graph_->settings;
   std::string text = std::string("host: ") + name_of(s.numerics) + " numerics";
   if (s.numerics == Numerics::kEngine) text += " (" + s.quirks.to_string() + ")";
-  text += s.plain ? ", plain kernels, " : ", ";
+  text += s.plain ? ", plain kernels, " : std::string(", ") + vec::kernels().name + " kernels, ";
   return text + std::to_string(order_.size()) + " steps, arena " + std::to_string(plan_.arena) + " bytes";
 }
 

@@ -8,7 +8,6 @@
 #include "host/window.h"
 
 namespace aneforge::host {
-namespace {
 
 Window pool_window(Build& b) {
   Window w = read_window(b, b.ints("kernel_sizes"), nullptr);
@@ -29,6 +28,8 @@ Window pool_window(Build& b) {
   }
   return w;
 }
+
+namespace {
 
 // f(window's first element clipped to the input, …): folds every window in ascending order of depth, row, column.
 template <class Start, class Step, class End>

@@ -1,5 +1,6 @@
 #include "host/ports.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -7,6 +8,7 @@
 
 #include "core/fp16.h"
 #include "host/iterate.h"
+#include "host/vector/kernels.h"
 
 namespace aneforge::host {
 namespace {
@@ -43,8 +45,24 @@ struct Narrow {
   bool nan_is_infinity = false;  // Q11
 };
 
+// The ordinary case, fast: floats that are finite and in range. Returns how far it came; the rest is for the loops that
+// see everything.
+int64_t narrow_ordinary(const void* data, int64_t begin, int64_t end, float* to, const Narrow& how) {
+  if (reinterpret_cast<uintptr_t>(data) % alignof(float)) return begin;
+  const auto* from = static_cast<const float*>(data);
+  const vec::Kernels& k = vec::kernels();
+  for (; begin < end; begin += kBlock) {  // blocks stay in cache between the look and the conversion
+    const auto n = static_cast<size_t>(std::min(kBlock, end - begin));
+    const vec::Scan seen = k.scan(from + begin, n);
+    if (!seen.finite || (how.half && (seen.low < -65504.0f || seen.high > 65504.0f))) return begin;
+    k.round(from + begin, to + begin, n, how.half ? vec::Rounding::kHalf : vec::Rounding::kNone);
+  }
+  return end;
+}
+
 // float -> the port's float.
 void narrow(const void* data, int64_t begin, int64_t end, float* to, const Narrow& how, Flags& flags) {
+  begin = narrow_ordinary(data, begin, end, to, how);
   uint32_t large = 0, special = 0;
   if (how.half) {
     for (int64_t i = begin; i < end; ++i) {
@@ -204,7 +222,7 @@ PortSeen write_floats(const float* from, int64_t count, DType to, void* data, Pa
     uint32_t special = 0;
     switch (to) {
       case DType::kFloat32:
-        for (int64_t i = begin; i < end; ++i) special |= (float_bits(from[i]) & 0x7fffffffu) >= kInfinity ? 1u : 0u;
+        special = vec::kernels().scan(from + begin, static_cast<size_t>(end - begin)).finite ? 0u : 1u;
         std::memcpy(static_cast<char*>(data) + begin * 4, from + begin, static_cast<size_t>(end - begin) * 4);
         return flags.add(false, special != 0);
       case DType::kFloat16:

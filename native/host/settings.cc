@@ -38,8 +38,14 @@ Settings parse_settings(const Options& options) {
     } else if (key == "kernels") {
       if (value != "fast" && value != "plain") invalid("kernels is fast or plain; not '" + value + "'");
       s.plain = value == "plain";
+    } else if (key == "conv") {
+      if (value != "auto" && value != "direct" && value != "winograd")
+        invalid("conv is auto, direct or winograd; not '" + value + "'");
+      s.convolution = value == "auto"     ? Convolution::kAuto
+                      : value == "direct" ? Convolution::kDirect
+                                          : Convolution::kWinograd;
     } else {
-      invalid("unknown option '" + key + "'; there are: numerics, quirks, kernels");
+      invalid("unknown option '" + key + "'; there are: numerics, quirks, kernels, conv");
     }
   }
   return s;

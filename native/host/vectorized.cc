@@ -31,6 +31,8 @@ class Pass {
         softmax(i);
       else if (step.kind == "layer_norm")
         layer_norm(i);
+      else if (step.kind == "transpose")
+        transpose(i);
       else if (step.kind.rfind("reduce_", 0) == 0)
         reduce(i);
       else
@@ -244,10 +246,18 @@ class Pass {
     const std::optional<std::vector<int64_t>> axis = known_ints(graph_, step, "axis", {-1});
     if (!ordinary(graph_, x) || !axis || axis->size() != 1 || shape(x).empty() || shape(x) != shape(out)) return;
     const auto rank = static_cast<int64_t>(shape(x).size());
-    if ((*axis)[0] != -1 && (*axis)[0] != rank - 1) return;
-    const int64_t n = shape(x).back(), rows = value(x).count / n;
+    const int64_t a = (*axis)[0] < 0 ? (*axis)[0] + rank : (*axis)[0];
+    if (a < 0 || a >= rank) return;
+    const int64_t n = shape(x)[static_cast<size_t>(a)];
+    const int64_t inner = count_of({shape(x).begin() + a + 1, shape(x).end()}), rows = value(x).count / (n * inner);
     const vec::Rounding rounding = numerics_.rounding;
     step.reads = {x};
+    if (inner > 1) {
+      step.kernel = kernel([=](const Frame& frame) {
+        vec::softmax_axis(frame.in(x), frame.out(out), rows, n, inner, rounding, *frame.parallel);
+      });
+      return;
+    }
     step.kernel = kernel([=](const Frame& frame) {
       vec::softmax_rows(frame.in(x), frame.out(out), rows, n, rounding, *frame.parallel);
     });
@@ -279,6 +289,36 @@ class Pass {
     step.kernel = kernel([=](const Frame& frame) {
       vec::layer_norm_rows(frame.in(x), gamma < 0 ? nullptr : frame.in(gamma), beta < 0 ? nullptr : frame.in(beta),
                            frame.out(out), rows, n, e, rounding, *frame.parallel);
+    });
+  }
+
+  // The last axes exchanged: matrices turned one by one. (What keeps the last axis copies rows, which the plain kernel
+  // does well.)
+  void transpose(size_t at) {
+    Step& step = graph_.steps[at];
+    const int32_t x = operand_of(step, "x"), out = step.results[0];
+    const std::optional<std::vector<int64_t>> perm = known_ints(graph_, step, "perm", {});
+    if (!ordinary(graph_, x) || !perm || perm->size() != shape(x).size() || perm->size() < 2) return;
+    const Shape& in = shape(x);
+    const auto rank = static_cast<int64_t>(in.size());
+    // [outer][rows][columns] -> [outer][columns][rows], each of several neighbouring axes.
+    int64_t fixed = 0;
+    const auto axis = [&](int64_t i) {
+      const int64_t a = (*perm)[static_cast<size_t>(i)];
+      return a < 0 ? a + rank : a;
+    };
+    while (fixed < rank && axis(fixed) == fixed) ++fixed;
+    if (fixed == rank) return;
+    const int64_t turn = axis(fixed) - fixed;  // how many axes of rows
+    for (int64_t i = fixed; i < rank; ++i)
+      if (axis(i) != fixed + (i - fixed + turn) % (rank - fixed)) return;
+    int64_t outer = 1, rows = 1, columns = 1;
+    for (int64_t d = 0; d < rank; ++d)
+      (d < fixed ? outer : d < fixed + turn ? rows : columns) *= in[static_cast<size_t>(d)];
+    if (rows == 1 || columns == 1 || value(out).count != value(x).count) return;  // a view
+    step.reads = {x};
+    step.kernel = kernel([=](const Frame& frame) {
+      vec::transpose_matrices(frame.in(x), frame.out(out), outer, rows, columns, *frame.parallel);
     });
   }
 

@@ -20,6 +20,8 @@ struct Window {
 
 // Reads strides, dilations, pad_type, pad of x (rank 3 to 5), for a window of `kernel_sizes`. out is not filled in.
 Window read_window(Build& b, const std::vector<int64_t>& kernel_sizes, const char* default_pad_type);
+// Of a pool, out filled in.
+Window pool_window(Build& b);
 // N, C, then the spatial part of `out`.
 Shape window_result(const Window& w, int64_t n, int64_t channels);
 

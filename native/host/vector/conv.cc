@@ -27,8 +27,12 @@ bool ConvPlan::supports(const ConvParams& p, const ImageLayout& in) {
 }
 
 ConvPlan::ConvPlan(const ConvParams& p, const ImageLayout& in, const ImageLayout& out, const float* weights,
-                   Epilogue epilogue, Keep keep)
-    : params_(p), in_(in), out_(out), epilogue_(std::move(epilogue)), kernels_(kernels()) {
+                   Epilogue epilogue, Keep keep, const ConvGrid& grid)
+    : params_(p), in_(in), out_(out), grid_(grid), epilogue_(std::move(epilogue)), kernels_(kernels()) {
+  const bool whole = grid.height == 0;
+  if (whole) grid_.height = out.height, grid_.width = out.width;
+  if (out.planar && grid_.channels.empty())
+    for (int c = 0; c < out.channels; ++c) grid_.channels.push_back(c * out.block());
   const int in_channels = in.channels / p.groups, out_channels = p.out_channels / p.groups;
   const int out_blocks = ceil_div(out_channels, kLanes);
   in_blocks_ = in.planar ? in_channels : ceil_div(in_channels, kLanes);
@@ -38,7 +42,7 @@ ConvPlan::ConvPlan(const ConvParams& p, const ImageLayout& in, const ImageLayout
   tile_.in_tap = in.pixel() * p.dilation_w;
   tile_.in_pixel = in.pixel() * p.stride_w;
   tile_.out_block = out.block();
-  tile_.out_pixel = out.pixel();
+  tile_.out_pixel = out.pixel() * grid_.step_x;
   tile_.kernel_h = p.kernel_h;
   tile_.kernel_w = p.kernel_w;
   tile_.channels = in.planar ? 1 : kLanes;
@@ -91,14 +95,14 @@ ConvPlan::ConvPlan(const ConvParams& p, const ImageLayout& in, const ImageLayout
     weights_ = Aligned<float>();
   }
 
-  flat_ = taps == 1 && p.stride_h == 1 && p.stride_w == 1 && !in.planar && !in.has_halo() && !out.has_halo() &&
+  flat_ = whole && taps == 1 && p.stride_h == 1 && p.stride_w == 1 && !in.planar && !in.has_halo() && !out.has_halo() &&
           p.pad_top == 0 && p.pad_left == 0 && epilogue_.operands_dense(out.row());
   if (flat_) {
     unit_pixels_ = kFlatUnit;
     units_per_image_ = ceil_div(out.height * out.width, kFlatUnit);
   } else {
-    unit_pixels_ = out.width;
-    units_per_image_ = out.height;
+    unit_pixels_ = grid_.width;
+    units_per_image_ = grid_.height;
   }
   units_ = units_per_image_ * out.batch;
   // Where all weights fit, a few rows at a time go through all groups, so the input is read once; else each group's
@@ -112,7 +116,7 @@ ConvPlan::ConvPlan(const ConvParams& p, const ImageLayout& in, const ImageLayout
 void ConvPlan::run(const float* in, float* out, const float* const* operands, Parallel& parallel) const {
   const int groups = static_cast<int>(groups_.size());
   int group_parts = 1, unit_parts = 1;
-  const double products = static_cast<double>(weight_count_) * out_.height * out_.width * out_.batch;
+  const double products = static_cast<double>(weight_count_) * grid_.height * grid_.width * out_.batch;
   if (const int wanted = task_count(parallel, products, kProductsOfATask); wanted > 1) {
     // Cut along what is larger in memory, so that less is read twice.
     if (weight_count_ > in_.floats()) {
@@ -144,7 +148,7 @@ void ConvPlan::run_task(const float* in, float* out, const float* const* operand
           const int n = unit / units_per_image_, u = unit % units_per_image_;
           const Run run = flat_
                               ? Run{n, 0, u * kFlatUnit, std::min(kFlatUnit, out_.height * out_.width - u * kFlatUnit)}
-                              : Run{n, u, 0, out_.width};
+                              : Run{n, u, 0, grid_.width};
           run_pixels(groups_[g], slab, weights, in, out, operands, run);
         }
       }
@@ -164,7 +168,7 @@ const float* ConvPlan::weights_of(const Group& group, int slab) const {
   const size_t at = group.weights + floats_per_in_block_ * first * group.blocks;
   if (!half_weights_.size()) return weights_.data() + at;
   // The last input block may have fewer channels than the others.
-  const size_t rest = floats_per_in_block_ / tile_.channels * (tile_.channels - last_channels_);
+  const size_t rest = in_.planar ? 0 : floats_per_in_block_ / kLanes * (kLanes - last_channels_);
   const size_t count = (floats_per_in_block_ * (end - first) - (end == in_blocks_ ? rest : 0)) * group.blocks;
   float* wide = thread_scratch(count);
   kernels_.half_to_float(half_weights_.data() + at, wide, count);
@@ -175,34 +179,78 @@ void ConvPlan::run_pixels(const Group& group, int slab, const float* weights, co
                           const float* const* operands, const Run& run) const {
   const int n = run.n, y = run.y, x = run.x, pixels = run.pixels;
   const int first = slab * slab_blocks_, blocks = std::min(slab_blocks_, in_blocks_ - first);
+  const int out_y = grid_.y + y * grid_.step_y, out_x = grid_.x + x * grid_.step_x;
   const bool last_slab = slab + 1 == slabs_;
   Tile t = tile_;
   t.in = in + in_.offset(n, group.in_block + first, y * params_.stride_h - params_.pad_top,
                          x * params_.stride_w - params_.pad_left);
   t.weights = weights;
-  t.out = out + out_.offset(n, group.first_block, y, x);
   t.blocks = blocks;
   t.last_channels = first + blocks == in_blocks_ ? last_channels_ : t.channels;
   t.offsets = offsets_.data();
   t.accumulate = slab > 0;
   Finish finish;
   if (last_slab) {
-    finish = epilogue_.finish(operands, n, group.first_block, y, x);
+    finish = epilogue_.finish(operands, n, group.first_block, out_y, out_x);
+    finish.tensor_pixel *= grid_.step_x;
     t.finish = &finish;
   }
+  float* to = out + out_.offset(n, group.first_block, out_y, out_x);
+  if (out_.planar) return run_planar(slab, t, to, pixels);
   const int tiles = ceil_div(pixels, kernels_.tile_pixels);
   int done = 0;
   for (int i = 0; i < tiles; ++i) {
     const int count = ceil_div(pixels - done, tiles - i);
+    t.out = to;
     kernels_.tile[kind_][group.blocks][count](t);
     if (last_slab && epilogue_.has_rest())
-      for (int b = 0; b < group.blocks; ++b)
-        epilogue_.rest(operands, n, group.first_block + b, y, x + done, t.out + b * tile_.out_block,
-                       t.out + b * tile_.out_block, count);
+      run_rest(group, operands, Run{n, out_y, out_x + done * grid_.step_x, count}, to);
     done += count;
     t.in += count * tile_.in_pixel;
-    t.out += count * tile_.out_pixel;
+    to += count * tile_.out_pixel;
     if (finish.add_tensor) finish.add_tensor += count * finish.tensor_pixel;
+  }
+}
+
+// Tiles give blocks of channels: they are turned into rows of each channel, and these are finished and stored.
+void ConvPlan::run_planar(int slab, Tile t, float* out, int pixels) const {
+  constexpr int kRow = kMaxTilePixels * 8;
+  const int channels = static_cast<int>(grid_.channels.size());
+  const ptrdiff_t step = tile_.out_pixel;
+  float sums[kMaxTilePixels * kLanes], rows[kLanes][kRow];
+  t.out = sums;
+  t.out_pixel = kLanes;
+  for (int first = 0; first < pixels; first += kRow, out += kRow * step) {
+    const int row = std::min(kRow, pixels - first), tiles = ceil_div(row, kernels_.tile_pixels);
+    for (int i = 0, done = 0; i < tiles; ++i) {
+      const int count = ceil_div(row - done, tiles - i);
+      if (slab > 0)
+        for (int c = 0; c < channels; ++c)
+          for (int p = 0; p < count; ++p) sums[p * kLanes + c] = out[grid_.channels[c] + (done + p) * step];
+      kernels_.tile[kind_][1][count](t);
+      for (int c = 0; c < channels; ++c)
+        for (int p = 0; p < count; ++p) rows[c][done + p] = sums[p * kLanes + c];
+      t.in += count * tile_.in_pixel;
+      done += count;
+    }
+    for (int c = 0; c < channels; ++c) {
+      if (slab + 1 == slabs_) epilogue_.rest_of_channel(c, rows[c], static_cast<size_t>(row));
+      float* to = out + grid_.channels[c];
+      for (int p = 0; p < row; ++p) to[p * step] = rows[c][p];
+    }
+  }
+}
+
+void ConvPlan::run_rest(const Group& group, const float* const* operands, const Run& r, float* out) const {
+  for (int b = 0; b < group.blocks; ++b, out += tile_.out_block) {
+    if (grid_.step_x == 1) {
+      epilogue_.rest(operands, r.n, group.first_block + b, r.y, r.x, out, out, r.pixels);
+      continue;
+    }
+    for (int p = 0; p < r.pixels; ++p) {
+      float* pixel = out + p * tile_.out_pixel;
+      epilogue_.rest(operands, r.n, group.first_block + b, r.y, r.x + p * grid_.step_x, pixel, pixel, 1);
+    }
   }
 }
 

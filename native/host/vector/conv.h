@@ -20,6 +20,13 @@ struct ConvParams {
   int pad_top = 0, pad_left = 0;  // the other two follow from the output's size
 };
 
+// Results at the pixels (y + i * step_y, x + j * step_x) of an image, i < height, j < width.
+struct ConvGrid {
+  int y = 0, x = 0, step_y = 1, step_x = 1, height = 0, width = 0;
+  // Planar images: where each output channel goes, from the first pixel's place; its own plane when left out.
+  std::vector<ptrdiff_t> channels;
+};
+
 class ConvPlan {
  public:
   // Whether this form exists here: channels of each group a multiple of 16 (or one group), a planar input only with one
@@ -28,8 +35,10 @@ class ConvPlan {
   // weights: [out][in / groups][kernel_h][kernel_w], finite (an infinity times a padding zero would be NaN). Kept as
   // halves (all must be halves), they take half the memory and are widened at each use: for plans that seldom run.
   enum class Keep { kFloats, kHalves };
+  // out: blocked, or planar (then channels up to 16, one group, and no run-time operands of the epilogue).
+  // grid: which pixels of `out` the results are; the whole image when left out.
   ConvPlan(const ConvParams& params, const ImageLayout& in, const ImageLayout& out, const float* weights,
-           Epilogue epilogue, Keep keep = Keep::kFloats);
+           Epilogue epilogue, Keep keep = Keep::kFloats, const ConvGrid& grid = {});
 
   // operands: the run-time slots of the epilogue. The halo of `out` is not written.
   void run(const float* in, float* out, const float* const* operands, Parallel& parallel) const;
@@ -49,9 +58,12 @@ class ConvPlan {
   const float* weights_of(const Group& group, int slab) const;
   void run_pixels(const Group& group, int slab, const float* weights, const float* in, float* out,
                   const float* const* operands, const Run& run) const;
+  void run_planar(int slab, Tile t, float* out, int pixels) const;
+  void run_rest(const Group& group, const float* const* operands, const Run& pixels, float* out) const;
 
   ConvParams params_;
   ImageLayout in_, out_;
+  ConvGrid grid_;
   Epilogue epilogue_;
   const Kernels& kernels_;
   TileKind kind_ = kAnyStep;

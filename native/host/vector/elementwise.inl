@@ -88,7 +88,9 @@ V16_UNARY_EXACT(thresholded_relu, select(less(a, p), splat(0.0f), a))
 V16_UNARY(affine, add(mul(a, p), q))
 V16_UNARY(sigmoid, sigmoid(a))
 V16_UNARY(hard_sigmoid, min(splat(1.0f), max(splat(0.0f), add(mul(a, p), q))))
-V16_UNARY(silu, mul(a, sigmoid(mul(p, a))))
+V16_UNARY(silu, div(a, add(splat(1.0f), exp(negate(mul(p, a))))))
+V16_UNARY(gate_sigmoid, mul(a, settle(sigmoid(a), rounding)))
+V16_UNARY(gate_hard_sigmoid, mul(a, settle(min(splat(1.0f), max(splat(0.0f), add(mul(a, p), q))), rounding)))
 V16_UNARY(tanh, tanh(a))
 V16_UNARY(scaled_tanh, mul(p, tanh(mul(q, a))))
 V16_UNARY(gelu, mul(a, normal_distribution(a)))
@@ -133,6 +135,8 @@ inline void fill_elementwise(Kernels& k) {
   set(Elementwise::kSigmoid, elementwise_sigmoid);
   set(Elementwise::kHardSigmoid, elementwise_hard_sigmoid);
   set(Elementwise::kSilu, elementwise_silu);
+  set(Elementwise::kGateSigmoid, elementwise_gate_sigmoid);
+  set(Elementwise::kGateHardSigmoid, elementwise_gate_hard_sigmoid);
   set(Elementwise::kTanh, elementwise_tanh);
   set(Elementwise::kScaledTanh, elementwise_scaled_tanh);
   set(Elementwise::kGelu, elementwise_gelu);

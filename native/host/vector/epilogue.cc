@@ -9,7 +9,8 @@ namespace aneforge::vec {
 namespace {
 
 std::vector<float> padded(const std::vector<float>& values, int channels, float fill) {
-  std::vector<float> out(static_cast<size_t>((channels + kLanes - 1) / kLanes) * kLanes, fill);
+  // A block more than there is: channels may be read from the middle of a block on.
+  std::vector<float> out(static_cast<size_t>((channels + kLanes - 1) / kLanes + 1) * kLanes, fill);
   for (size_t i = 0; i < values.size() && i < out.size(); ++i) out[i] = values[i];
   return out;
 }
@@ -42,8 +43,13 @@ Epilogue::Epilogue(const Numerics& numerics, int channels, const std::vector<flo
   // The longest prefix that a tile can do itself.
   size_t i = 0;
   const auto at = [&](size_t k) { return k < steps_.size() ? &steps_[k] : nullptr; };
-  if (const EpilogueStep* s = at(i); s && s->op == Elementwise::kAdd && s->operand == Operand::kChannel)
-    channel_step_ = static_cast<int>(i++);
+  // (Tiles count on finite constants: see finish_tile.)
+  const auto by_channel = [&](const EpilogueStep* s, Elementwise op) {
+    return s && s->op == op && s->operand == Operand::kChannel &&
+           std::all_of(s->values.begin(), s->values.end(), [](float v) { return std::isfinite(v); });
+  };
+  if (by_channel(at(i), Elementwise::kMul)) factor_step_ = static_cast<int>(i++);
+  if (by_channel(at(i), Elementwise::kAdd)) channel_step_ = static_cast<int>(i++);
   if (const EpilogueStep* s = at(i); s && s->op == Elementwise::kAdd && s->operand == Operand::kTensor)
     tensor_step_ = static_cast<int>(i++);
   if (const EpilogueStep* s = at(i); s && (s->op == Elementwise::kRelu || s->op == Elementwise::kClamp)) {
@@ -69,21 +75,23 @@ void Epilogue::pad_values(int channels) {
   }
 }
 
-Finish Epilogue::finish(const float* const* operands, int n, int b, int y, int x) const {
+Finish Epilogue::finish(const float* const* operands, int n, int b, int y, int x, int lane) const {
   Finish f = base_;
-  if (!bias_.empty()) f.bias = bias_.data() + static_cast<ptrdiff_t>(b) * kLanes;
-  if (channel_step_ >= 0) f.add_channel = steps_[channel_step_].values.data() + static_cast<ptrdiff_t>(b) * kLanes;
+  const ptrdiff_t channel = static_cast<ptrdiff_t>(b) * kLanes + lane;
+  if (!bias_.empty()) f.bias = bias_.data() + channel;
+  if (factor_step_ >= 0) f.mul_channel = steps_[factor_step_].values.data() + channel;
+  if (channel_step_ >= 0) f.add_channel = steps_[channel_step_].values.data() + channel;
   if (tensor_step_ >= 0) {
     const EpilogueStep& s = steps_[tensor_step_];
-    f.add_tensor = operands[s.slot] + s.steps.offset(n, b, y, x);
+    f.add_tensor = operands[s.slot] + s.steps.offset(n, b, y, x) + lane;
     f.tensor_block = s.steps.block;
     f.tensor_pixel = s.steps.pixel;
   }
   return f;
 }
 
-void Epilogue::rest(const float* const* operands, int n, int b, int y, int x, const float* from, float* out,
-                    int pixels) const {
+void Epilogue::rest(const float* const* operands, int n, int b, int y, int x, const float* from, float* out, int pixels,
+                    int lane) const {
   using Operand = EpilogueStep::Operand;
   const Kernels& k = kernels();
   for (size_t i = first_rest_; i < steps_.size(); ++i) {
@@ -97,15 +105,15 @@ void Epilogue::rest(const float* const* operands, int n, int b, int y, int x, co
         operand = s.values.data();
         break;
       case Operand::kChannel:
-        operand = s.values.data() + static_cast<ptrdiff_t>(b) * kLanes;
+        operand = s.values.data() + static_cast<ptrdiff_t>(b) * kLanes + lane;
         break;
       case Operand::kRow:
         break;  // not of images
       case Operand::kGate:
-        operand = operands[s.slot] + s.steps.offset(n, b, 0, 0);
+        operand = operands[s.slot] + s.steps.offset(n, b, 0, 0) + lane;
         break;
       case Operand::kTensor:
-        operand = operands[s.slot] + s.steps.offset(n, b, y, x);
+        operand = operands[s.slot] + s.steps.offset(n, b, y, x) + lane;
         step = s.steps.pixel;
         break;
     }
@@ -113,6 +121,33 @@ void Epilogue::rest(const float* const* operands, int n, int b, int y, int x, co
                                              numerics_.rounding);
     from = out;
   }
+}
+
+void Epilogue::rest_of_channel(int channel, float* values, size_t n) const {
+  using Operand = EpilogueStep::Operand;
+  const Kernels& k = kernels();
+  for (size_t i = first_rest_; i < steps_.size(); ++i) {
+    const EpilogueStep& s = steps_[i];
+    float number[kLanes];
+    if (s.operand == Operand::kScalar || s.operand == Operand::kChannel)
+      std::fill_n(number, kLanes, s.values[s.operand == Operand::kChannel ? static_cast<size_t>(channel) : 0]);
+    apply_elementwise(k, s.op, values, s.operand == Operand::kNone ? nullptr : number, 0, values, n, s.alpha, s.beta,
+                      numerics_.rounding);
+  }
+}
+
+Epilogue Epilogue::with_channels(const std::vector<int>& channel_of) const {
+  Epilogue e = *this;
+  const int lanes = static_cast<int>(channel_of.size());
+  const auto spread = [&](const std::vector<float>& from) {
+    std::vector<float> to;
+    for (int c : channel_of) to.push_back(from[static_cast<size_t>(c)]);
+    return padded(to, lanes, 0.0f);
+  };
+  if (!bias_.empty()) e.bias_ = spread(bias_);
+  for (EpilogueStep& s : e.steps_)
+    if (s.operand == EpilogueStep::Operand::kChannel) s.values = spread(s.values);
+  return e;
 }
 
 void Epilogue::rest_across(const float* const* operands, int n, int row, int b, const float* from, float* out,

@@ -1,8 +1,9 @@
 // What follows a convolution, a pool or a matrix product in the same pass over memory. Fusion is exact: every operation
 // of the program that ends up here keeps its own rounding.
 //
-// The steps are a list. As many of them as have the form [+ channel] [+ tensor] [clamp] are done in registers by the
-// tile (struct Finish); the others run over the tile's results while they are in the first-level cache.
+// The steps are a list. As many of them as have the form [* channel] [+ channel] [+ tensor] [clamp] are done in
+// registers by the tile (struct Finish); the others run over the tile's results while they are in the first-level
+// cache.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -52,11 +53,17 @@ class Epilogue {
   // The steps alone, of a chain of operations on values that are stored already: all of them are the rest.
   Epilogue(const Numerics& numerics, int channels, std::vector<EpilogueStep> steps);
 
-  // The in-register part for the tile that begins at pixel (y, x) of block b. `operands` are the run-time slots.
-  Finish finish(const float* const* operands, int n, int b, int y, int x) const;
+  // The in-register part for the tile that begins at pixel (y, x) of block b. `operands` are the run-time slots. With a
+  // lane, the 16 channels begin there and reach into the next block: only those before it are right in tensors.
+  Finish finish(const float* const* operands, int n, int b, int y, int x, int lane = 0) const;
   // The rest, over `pixels` neighbouring values of one block; from may be out.
   bool has_rest() const { return first_rest_ < steps_.size(); }
-  void rest(const float* const* operands, int n, int b, int y, int x, const float* from, float* out, int pixels) const;
+  void rest(const float* const* operands, int n, int b, int y, int x, const float* from, float* out, int pixels,
+            int lane = 0) const;
+  // The same over neighbouring pixels of one channel of a planar image; no run-time operands.
+  void rest_of_channel(int channel, float* values, size_t n) const;
+  // With lane i taking the place of channel_of[i].
+  Epilogue with_channels(const std::vector<int>& channel_of) const;
   // The same across the columns of a row-major matrix: `count` neighbouring results of one row, from block b on.
   void rest_across(const float* const* operands, int n, int row, int b, const float* from, float* out,
                    size_t count) const;
@@ -75,7 +82,7 @@ class Epilogue {
   std::vector<float> bias_;  // padded to whole blocks
   std::vector<EpilogueStep> steps_;
   Finish base_;
-  int channel_step_ = -1, tensor_step_ = -1;  // indices of the steps done in registers
+  int factor_step_ = -1, channel_step_ = -1, tensor_step_ = -1;  // indices of the steps done in registers
   size_t first_rest_ = 0;
   int slots_ = 0;
 };

@@ -43,8 +43,10 @@ enum class Elementwise : uint8_t {
   kThresholdedRelu,  // x < alpha ? 0 : x
   kAffine,           // alpha * x + beta, two roundings to float
   kSigmoid,
-  kHardSigmoid,  // min(1, max(0, alpha * x + beta))
-  kSilu,         // x * sigmoid(alpha * x)
+  kHardSigmoid,      // min(1, max(0, alpha * x + beta))
+  kSilu,             // x * sigmoid(alpha * x)
+  kGateSigmoid,      // x * round(sigmoid(x)): two operations of a program, two roundings
+  kGateHardSigmoid,  // likewise
   kTanh,
   kScaledTanh,  // alpha * tanh(beta * x)
   kGelu,        // by erf
@@ -76,6 +78,7 @@ struct Finish {
   bool saturate = false;        // quirk Q04: a sum that rounds to a half beyond ±32752 becomes an infinity
   const float* bias = nullptr;  // part of the operation: no rounding before it; 16 floats a block
   Rounding rounding = Rounding::kNone;
+  const float* mul_channel = nullptr;  // a multiplication of its own, with its own rounding; one factor a channel
   const float* add_channel = nullptr;  // an add of its own, with its own rounding
   const float* add_tensor = nullptr;   // likewise; strides below
   ptrdiff_t tensor_block = 0, tensor_pixel = 0;
@@ -106,8 +109,9 @@ enum TileKind {
   kStep32,
   kAnyStep,  // in_pixel
   kScattered1,
-  kScattered2,  // planar input, stride 1 or 2: all taps in one loop over `offsets`; short loops would mispredict
-  kPanel,       // pixels are neighbours, channels 16 floats apart: rows of a matrix packed by 16
+  kScattered2,    // planar input, stride 1 or 2: all taps in one loop over `offsets`; short loops would mispredict
+  kScatteredAny,  // likewise, pixels in_pixel apart; tiles of one block only
+  kPanel,         // pixels are neighbours, channels 16 floats apart: rows of a matrix packed by 16
   kTileKinds,
 };
 
@@ -185,6 +189,8 @@ struct Kernels {
   float (*dot)(const float* x, const float* y, size_t n);
   // softmax over one row, the maximum subtracted; one rounding at the end. to may be from.
   void (*softmax)(const float* from, float* to, size_t n, Rounding rounding);
+  // The same down 16 columns side by side, rows `step` apart; sums in index order.
+  void (*softmax_columns)(const float* from, ptrdiff_t step, float* to, ptrdiff_t to_step, size_t n, Rounding rounding);
   // (x - mean) / sqrt(variance + epsilon) * gamma + beta; gamma and beta may be null. to may be x.
   void (*layer_norm)(const float* x, const float* gamma, const float* beta, float* to, size_t n, float epsilon,
                      Rounding rounding);

@@ -13,10 +13,10 @@ void gather_channels(const Kernels& k, const float* from, ptrdiff_t plane, int p
   if (planes == kLanes)
     for (; x + kLanes <= pixels; x += kLanes)
       k.transpose16(from + x, plane, to + static_cast<ptrdiff_t>(x) * kLanes, kLanes);
-  float staged[kLanes * kLanes];
+  if (x == pixels) return;
+  float staged[kLanes * kLanes] = {};
   for (; x < pixels; x += kLanes) {
     const int n = std::min(kLanes, pixels - x);
-    std::memset(staged, 0, sizeof staged);
     for (int c = 0; c < planes; ++c)
       std::memcpy(staged + c * kLanes, from + c * plane + x, static_cast<size_t>(n) * sizeof(float));
     if (n == kLanes) {

@@ -1,5 +1,6 @@
 #include "host/vector/map.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace aneforge::vec {
@@ -13,6 +14,24 @@ void map_image(const Epilogue& chain, const ImageLayout& il, const float* in, co
     for (int y = y0; y < y1; y += step) {
       const int rows = std::min(step, y1 - y);
       chain.rest(operands, n, b, y, 0, in + il.offset(n, b, y, 0), out + ol.offset(n, b, y, 0), rows * ol.width);
+    }
+  });
+}
+
+void pad_image(int top, int left, float fill, const ImageLayout& il, const float* in, const ImageLayout& ol, float* out,
+               Parallel& parallel) {
+  each_band(ol, parallel, [&](int n, int b, int y0, int y1) {
+    const ptrdiff_t before = static_cast<ptrdiff_t>(left) * kLanes, row = static_cast<ptrdiff_t>(il.width) * kLanes;
+    const ptrdiff_t whole = static_cast<ptrdiff_t>(ol.width) * kLanes;
+    for (int y = y0; y < y1; ++y) {
+      float* to = out + ol.offset(n, b, y, 0);
+      if (y < top || y >= top + il.height) {
+        std::fill_n(to, whole, fill);
+        continue;
+      }
+      std::fill_n(to, before, fill);
+      std::memcpy(to + before, in + il.offset(n, b, y - top, 0), static_cast<size_t>(row) * sizeof(float));
+      std::fill_n(to + before + row, whole - before - row, fill);
     }
   });
 }

@@ -10,6 +10,10 @@ namespace aneforge::vec {
 void map_image(const Epilogue& chain, const ImageLayout& in_layout, const float* in, const ImageLayout& out_layout,
                float* out, const float* const* operands, Parallel& parallel);
 
+// in at (top, left) of out, the other pixels all of one value.
+void pad_image(int top, int left, float fill, const ImageLayout& in_layout, const float* in,
+               const ImageLayout& out_layout, float* out, Parallel& parallel);
+
 // out(y, x) = in(y / scale_h, x / scale_w).
 void repeat_image(int scale_h, int scale_w, const ImageLayout& in_layout, const float* in,
                   const ImageLayout& out_layout, float* out, Parallel& parallel);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "host/vector/layout.h"
 
@@ -45,12 +46,58 @@ void map_rows(const Epilogue& chain, const float* from, float* to, int64_t rows,
   });
 }
 
+namespace {
+
+// Sixteen short rows side by side.
+void softmax_short_rows(const Kernels& k, const float* from, float* to, int64_t rows, int64_t columns,
+                        Rounding rounding) {
+  float turned[kLanes * kLanes] = {};
+  transpose(from, columns, turned, kLanes, static_cast<size_t>(rows), static_cast<size_t>(columns));
+  k.softmax_columns(turned, kLanes, turned, kLanes, static_cast<size_t>(columns), rounding);
+  transpose(turned, kLanes, to, columns, static_cast<size_t>(columns), static_cast<size_t>(rows));
+}
+
+}  // namespace
+
 void softmax_rows(const float* from, float* to, int64_t rows, int64_t columns, Rounding rounding, Parallel& parallel) {
   const Kernels& k = kernels();
+  if (columns <= kLanes) {
+    ranges(parallel, rows, std::max<int64_t>(1, kGrain / (2 * columns)), kLanes, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; r += kLanes)
+        softmax_short_rows(k, from + r * columns, to + r * columns, std::min<int64_t>(kLanes, end - r), columns,
+                           rounding);
+    });
+    return;
+  }
   ranges(parallel, rows, std::max<int64_t>(1, kGrain / (2 * columns)), 1, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r)
       k.softmax(from + r * columns, to + r * columns, static_cast<size_t>(columns), rounding);
   });
+}
+
+void softmax_axis(const float* from, float* to, int64_t outer, int64_t length, int64_t inner, Rounding rounding,
+                  Parallel& parallel) {
+  const Kernels& k = kernels();
+  const int64_t parts = (inner + kLanes - 1) / kLanes;
+  ranges(parallel, outer * parts, std::max<int64_t>(1, kGrain / (2 * kLanes * length)), 1,
+         [&](int64_t begin, int64_t end) {
+           for (int64_t t = begin; t < end; ++t) {
+             const int64_t first = t % parts * kLanes, n = std::min<int64_t>(kLanes, inner - first);
+             const float* x = from + t / parts * length * inner + first;
+             float* y = to + t / parts * length * inner + first;
+             if (n == kLanes) {
+               k.softmax_columns(x, inner, y, inner, static_cast<size_t>(length), rounding);
+               continue;
+             }
+             // The last columns, through whole vectors.
+             std::vector<float> staged(static_cast<size_t>(length) * kLanes, 0.0f);
+             for (int64_t i = 0; i < length; ++i)
+               std::memcpy(&staged[i * kLanes], x + i * inner, static_cast<size_t>(n) * sizeof(float));
+             k.softmax_columns(staged.data(), kLanes, staged.data(), kLanes, static_cast<size_t>(length), rounding);
+             for (int64_t i = 0; i < length; ++i)
+               std::memcpy(y + i * inner, &staged[i * kLanes], static_cast<size_t>(n) * sizeof(float));
+           }
+         });
 }
 
 void layer_norm_rows(const float* from, const float* gamma, const float* beta, float* to, int64_t rows, int64_t columns,
@@ -59,6 +106,19 @@ void layer_norm_rows(const float* from, const float* gamma, const float* beta, f
   ranges(parallel, rows, std::max<int64_t>(1, kGrain / (2 * columns)), 1, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r)
       k.layer_norm(from + r * columns, gamma, beta, to + r * columns, static_cast<size_t>(columns), epsilon, rounding);
+  });
+}
+
+void transpose_matrices(const float* from, float* to, int64_t outer, int64_t rows, int64_t columns,
+                        Parallel& parallel) {
+  // Tasks take bands of columns, so that what they write lies together.
+  const int64_t bands = (columns + kLanes - 1) / kLanes;
+  ranges(parallel, outer * bands, std::max<int64_t>(1, kGrain / (kLanes * rows)), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t o = t / bands, first = t % bands * kLanes, n = std::min<int64_t>(kLanes, columns - first);
+      transpose(from + o * rows * columns + first, columns, to + (o * columns + first) * rows, rows,
+                static_cast<size_t>(rows), static_cast<size_t>(n));
+    }
   });
 }
 

@@ -13,8 +13,14 @@ void map_rows(const Epilogue& chain, const float* from, float* to, int64_t rows,
               const float* const* operands, Parallel& parallel);
 
 void softmax_rows(const float* from, float* to, int64_t rows, int64_t columns, Rounding rounding, Parallel& parallel);
+// Along the middle of [outer][length][inner].
+void softmax_axis(const float* from, float* to, int64_t outer, int64_t length, int64_t inner, Rounding rounding,
+                  Parallel& parallel);
 void layer_norm_rows(const float* from, const float* gamma, const float* beta, float* to, int64_t rows, int64_t columns,
                      float epsilon, Rounding rounding, Parallel& parallel);
+
+// [outer][rows][columns] -> [outer][columns][rows].
+void transpose_matrices(const float* from, float* to, int64_t outer, int64_t rows, int64_t columns, Parallel& parallel);
 
 // [outer][length][inner] -> [outer][inner].
 struct ReduceShape {

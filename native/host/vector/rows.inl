@@ -102,6 +102,21 @@ inline void softmax_row(const float* from, float* to, size_t n, Rounding roundin
   }
 }
 
+inline void softmax_columns(const float* from, ptrdiff_t step, float* to, ptrdiff_t to_step, size_t n,
+                            Rounding rounding) {
+  V largest = load(from), total = splat(0.0f);
+  for (size_t i = 1; i < n; ++i) largest = max_keeping_nan(largest, load(from + static_cast<ptrdiff_t>(i) * step));
+  for (size_t i = 0; i < n; ++i) {
+    const V e = exp(sub(load(from + static_cast<ptrdiff_t>(i) * step), largest));
+    store(to + static_cast<ptrdiff_t>(i) * to_step, e);
+    total = add(total, e);
+  }
+  for (size_t i = 0; i < n; ++i) {
+    float* p = to + static_cast<ptrdiff_t>(i) * to_step;
+    store(p, settle(div(load(p), total), rounding));
+  }
+}
+
 inline void layer_norm_row(const float* x, const float* gamma, const float* beta, float* to, size_t n, float epsilon,
                            Rounding rounding) {
   const float count = static_cast<float>(n);

@@ -54,6 +54,7 @@ inline Kernels make_table(const char* name) {
   k.reduce = reduce_row;
   k.dot = dot_row;
   k.softmax = softmax_row;
+  k.softmax_columns = softmax_columns;
   k.layer_norm = layer_norm_row;
   k.reduce_columns = reduce_columns;
   k.narrow_sum_columns = narrow_sum_columns;

@@ -40,14 +40,41 @@ V16_INLINE void round_all(V (&acc)[Pixels][Blocks], Rounding rounding) {
   if (rounding == Rounding::kHalfNoNan) each(acc, [](V x, int, int) V16_LAMBDA { return nan_to_zero(x); });
 }
 
+// Whether some sum is NaN or infinite, or (quirk Q04) so large that it must become infinite; now and then true for
+// others.
+template <int Pixels, int Blocks>
+V16_INLINE bool any_special(const V (&acc)[Pixels][Blocks], bool saturate) {
+  // x * scale overflows from 32757 up; times zero that is NaN, which stays in the sum. Four sums hide its latency.
+  const V scale = splat(saturate ? 1.0388e34f : 1.0f), zero = splat(0.0f);
+  V check[4] = {zero, zero, zero, zero};
+  V16_UNROLL(16)
+  for (int p = 0; p < Pixels; ++p) {
+    V16_UNROLL(4)
+    for (int b = 0; b < Blocks; ++b)
+      check[(p * Blocks + b) % 4] = fma(mul(acc[p][b], scale), zero, check[(p * Blocks + b) % 4]);
+  }
+  return any(is_nan(add(add(check[0], check[1]), add(check[2], check[3]))));
+}
+
 template <int Pixels, int Blocks>
 V16_INLINE void finish_tile(V (&acc)[Pixels][Blocks], const Finish& f) {
-  if (f.saturate) each(acc, [](V x, int, int) V16_LAMBDA { return saturate_sum(x); });
+  // Rare values cost nothing where there are none: finite sums stay finite, or become infinite by rounding, but never
+  // NaN, until a tensor is added.
+  Rounding rounding = f.rounding;
+  bool special = true;
+  if (f.saturate || rounding == Rounding::kHalfNoNan) special = any_special(acc, f.saturate);
+  if (!special && rounding == Rounding::kHalfNoNan) rounding = Rounding::kHalf;
+  if (f.saturate && special) each(acc, [](V x, int, int) V16_LAMBDA { return saturate_sum(x); });
   if (f.bias) each(acc, [&](V x, int, int b) V16_LAMBDA { return add(x, load(f.bias + b * kLanes)); });
-  round_all(acc, f.rounding);
+  round_all(acc, rounding);
+  if (f.mul_channel) {
+    each(acc, [&](V x, int, int b) V16_LAMBDA { return mul(x, load(f.mul_channel + b * kLanes)); });
+    rounding = f.rounding;  // infinity times zero
+    round_all(acc, rounding);
+  }
   if (f.add_channel) {
     each(acc, [&](V x, int, int b) V16_LAMBDA { return add(x, load(f.add_channel + b * kLanes)); });
-    round_all(acc, f.rounding);
+    round_all(acc, rounding);
   }
   if (f.add_tensor) {
     each(acc, [&](V x, int p, int b)
@@ -68,6 +95,7 @@ inline void finish_blocks(const Finish& f, float* sums, int blocks) {
     finish_tile(acc, here);
     store(sums, acc[0][0]);
     if (here.bias) here.bias += kLanes;
+    if (here.mul_channel) here.mul_channel += kLanes;
     if (here.add_channel) here.add_channel += kLanes;
     if (here.add_tensor) here.add_tensor += here.tensor_block;
   }
@@ -133,6 +161,7 @@ void fill_tiles(Kernels& k) {
   k.tile[kAnyStep][Blocks][Pixels] = tile<Pixels, Blocks, 0, 1>;
   k.tile[kScattered1][Blocks][Pixels] = tile<Pixels, Blocks, 1, 0>;
   k.tile[kScattered2][Blocks][Pixels] = tile<Pixels, Blocks, 2, 0>;
+  if constexpr (Blocks == 1) k.tile[kScatteredAny][Blocks][Pixels] = tile<Pixels, Blocks, 0, 0>;
   k.tile[kPanel][Blocks][Pixels] = tile<Pixels, Blocks, 1, 16>;
   if constexpr (Pixels > 1) fill_tiles<Blocks, Pixels - 1>(k);
 }
