@@ -25,6 +25,7 @@ from aneforge.targets import Target, resolve
 from . import records
 from .lowering import Budget, Lowering
 from .records import GraphRecord, NodeRecord, RegionRecord, SessionRecord
+from .registration import NAME
 from .reports import build, write_json
 
 log = logging.getLogger("aneforge.provider")
@@ -56,8 +57,8 @@ def capability(ep: int, parent_op: str, model_path: str, model: bytes, options: 
         text = f"a bug of aneforge keeps this graph on the CPU: {type(error).__name__}: {error}"
         log.warning("%s", text)
         log.debug("traceback", exc_info=error)
-        graph = GraphRecord(record.next_label(parent_op), parent_op, (), (), {}, (text,))
-        record.add(graph)
+        key = record.key(parent_op, ())
+        record.add(key, GraphRecord(record.label(key), parent_op, (), (), {}, (text,)))
         answer = {"regions": [], "warning": text}
         if parsed.strict:
             answer["compile_error"] = f"ANEForgeProvider: strict=1: {text}"
@@ -74,10 +75,15 @@ def _answer(
     done = time.perf_counter()
     budget = Budget() if record.word == backends.HOST else Budget.of_engine()
     work = Lowering(imported, options, target, budget)
-    work.reasons |= {i: Reason("policy", f"{other} has taken it") for i, other in _taken(model).items()}
+    taken = _taken(model)
+    work.reasons |= {i: Reason("policy", f"{other} has taken it") for i, other in taken.items()}
     work.run()
-    label = record.next_label(parent_op)
-    names = [f"{label}.{i}" if label else f"region {i}" for i in range(len(work.regions))]
+    key = record.key(parent_op, view.outputs)
+    label = record.label(key)
+    fused = {i for i, owner in taken.items() if owner == NAME}
+    earlier = _earlier(record.before(key), [set(view.nodes[i].outputs) for i in fused])
+    first = len(earlier.regions) if earlier else 0
+    names = [f"{label}.{i}" if label else f"region {i}" for i in range(first, first + len(work.regions))]
     regions = [
         {
             "name": name,
@@ -91,15 +97,18 @@ def _answer(
     warnings = [w for w in (_unknown_dims(options, parent_op, model), _dynamic(imported, parent_op)) if w]
     seconds = {"read": read - start, "import": done - read, **work.seconds}
     graph = _record(label, parent_op, work, names, record.word, seconds, tuple(warnings))
-    record.add(graph)
+    graph = replace(graph, nodes=tuple(n for n in graph.nodes if n.index not in fused))
+    if earlier:
+        graph = replace(graph, nodes=earlier.nodes + graph.nodes, regions=earlier.regions + graph.regions)
+    record.add(key, graph)
     if options.report and not parent_op:
         try:
             write_json(build(record, None), options.report)
         except OSError as error:
             warnings.append(f"ANEForgeProvider: the report could not be written: {error}")
-            record.add(replace(graph, warnings=tuple(warnings)))
+            record.add(key, replace(graph, warnings=tuple(warnings)))
     answer: dict[str, Any] = {"regions": regions, "warning": "\n".join(warnings) or None}
-    if options.strict and (refused := _refused(work, parent_op)):
+    if options.strict and (refused := _refused(work, parent_op, fused)):
         answer["compile_error"] = f"ANEForgeProvider: strict=1: {UnsupportedModelError(refused, model_path)}"
     # They must live until the provider has taken its own references, which it does with the answer in hand.
     answer["keep"] = [made.compiled.executable for made in work.regions]
@@ -140,9 +149,21 @@ def _record(
     return GraphRecord(label, parent_op, tuple(nodes), tuple(regions), seconds, warnings)
 
 
-def _refused(work: Lowering, parent_op: str) -> list[RefusedNode]:
-    """Every node that does not run on the engine. Values known in advance need no engine."""
-    claimed = {i for made in work.regions for i in made.region.nodes}
+def _earlier(before: GraphRecord | None, fused: list[set[str]]) -> GraphRecord | None:
+    """What is left of an earlier look at the same graph: its regions that ONNX Runtime has meanwhile put into single
+    nodes (told by their outputs), and the nodes in them. ONNX Runtime looks again after it has inlined functions.
+    """
+    if before is None or not fused:
+        return None
+    regions = tuple(r for r in before.regions if any(outputs and outputs <= set(r.outputs) for outputs in fused))
+    names = {r.name for r in regions}
+    return replace(before, regions=regions, nodes=tuple(n for n in before.nodes if n.region in names))
+
+
+def _refused(work: Lowering, parent_op: str, fused: set[int]) -> list[RefusedNode]:
+    """Every node that does not run on the engine, `fused` aside, which are regions of an earlier look. Values known in
+    advance need no engine."""
+    claimed = {i for made in work.regions for i in made.region.nodes} | fused
     refused = [
         RefusedNode(n.name, n.op, n.domain, work.reasons.get(n.index, Reason("policy", "not claimed")))
         for n in work.imported.nodes

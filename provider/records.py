@@ -5,7 +5,7 @@ programs alive.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aneforge.errors import Reason
@@ -56,10 +56,14 @@ class GraphRecord:
     warnings: tuple[str, ...] = ()
 
 
+Key = tuple[str, tuple[str, ...], int]
+"""What tells a graph from others: the operator whose body it is, its outputs, and how many such came before it."""
+
+
 @dataclass
 class SessionRecord:
-    """One provider instance. ONNX Runtime shows bodies first and the main graph last, and may then begin again,
-    with more functions inlined: the last word about a graph counts.
+    """One provider instance. ONNX Runtime shows bodies first and the main graph last, and then begins again if it has
+    inlined functions: without the graphs in which nothing is left to take, and with regions as single nodes.
     """
 
     ep: int
@@ -67,28 +71,35 @@ class SessionRecord:
     chips: str = ""
     word: str = ""
     options: Mapping[str, object] = field(default_factory=dict)
-    bodies: list[GraphRecord] = field(default_factory=list)
-    main: GraphRecord | None = None
-    _pass: list[GraphRecord] = field(default_factory=list)
+    _found: dict[Key, GraphRecord] = field(default_factory=dict)
+    _seen: set[Key] = field(default_factory=set)
+    """Of this pass."""
 
-    def next_label(self, parent_op: str) -> str:
-        """A name for the graph that is being looked at: the same in every pass."""
-        if not parent_op:
+    def key(self, parent_op: str, outputs: Sequence[str]) -> Key:
+        """Of the graph that is being looked at: the same in every pass."""
+        named = ("", ()) if not parent_op else (parent_op, tuple(outputs))
+        return (*named, sum(key[:2] == named for key in self._seen))
+
+    def label(self, key: Key) -> str:
+        """A name for a graph, for people: "" for the main one."""
+        if not key[0]:
             return ""
-        return f"{parent_op}#{sum(graph.parent_op == parent_op for graph in self._pass)}"
+        known = self._found.get(key)
+        return known.label if known else f"{key[0]}#{sum(other[0] == key[0] for other in self._found)}"
 
-    def add(self, graph: GraphRecord) -> None:
-        if graph.parent_op:
-            self._pass.append(graph)
-            self.bodies = list(self._pass) if self.main is None else self.bodies
-            return
-        if self._pass:
-            self.bodies, self._pass = self._pass, []
-        self.main = graph
+    def before(self, key: Key) -> GraphRecord | None:
+        """What was found when the graph was looked at in an earlier pass."""
+        return self._found.get(key)
+
+    def add(self, key: Key, graph: GraphRecord) -> None:
+        """The last word about a graph counts. The main graph ends a pass."""
+        self._found[key] = graph
+        self._seen = self._seen | {key} if key[0] else set()
 
     @property
     def graphs(self) -> list[GraphRecord]:
-        return ([self.main] if self.main else []) + self.bodies
+        """The main one first."""
+        return sorted(self._found.values(), key=lambda graph: graph.parent_op != "")
 
 
 def of(ep: int, live: Callable[[], list[int]]) -> SessionRecord:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from .importer import Scope
     from .registry import Handler, Parameter
 
-FLOATS = ("float32", "float16")
+FLOATS = ("float32", "float16", "float64")
+"""Dtypes that are computed in fp16: a double loses as a float does, and the numerics say so."""
 MAX_RANK = 5
 
 

@@ -150,6 +150,7 @@ from .normalize import (
     local_response_norm,
 )
 from .norms import (
+    affine,
     batch_norm_any,
     centred,
     group_norm,
@@ -158,6 +159,7 @@ from .norms import (
     l1_normalize,
     l2_normalize,
     layer_norm_fp16,
+    moments,
     response_norm,
     rms_norm,
     standardize,
@@ -264,6 +266,7 @@ __all__ = [
     "acos",
     "add",
     "add_bias",
+    "affine",
     "argmax_first",
     "as_bool",
     "as_mask",
@@ -362,6 +365,7 @@ __all__ = [
     "mod",
     "mod_floor",
     "mod_trunc",
+    "moments",
     "move_axis",
     "mul",
     "not_equal",

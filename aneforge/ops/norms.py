@@ -13,17 +13,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..errors import Refused
 from ..ir import Tensor, const
 from . import elementwise as e
 from . import reduce as r
 from . import shape as s
 from .base import Operand, axes_of, axis_of, number
 from .contract import contract_axis, reshape_if
+from .smooth import FP16_MAX
 from .sums import TINY, argmax_first, reduce_mean_wide, reduce_sum_wide, scaled_by_peak
 
 
 def unit_variance(x: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
     """x / sqrt(mean(x²) + epsilon) over `axes`, in the scaled form above."""
+    t, factor, _ = _scaled(x, axes, epsilon)
+    return e.mul(t, factor)
+
+
+def _scaled(x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+    """t, 1 / sqrt(mean(t²) + ..), and 1 / m of the scaled form above."""
     root = math.sqrt(number("unit_variance", "epsilon", epsilon))
     t, _, inverse = scaled_by_peak(x, axes, root)
     power = reduce_mean_wide(e.mul(t, t), axes, True)
@@ -32,8 +40,9 @@ def unit_variance(x: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
     ):  # a smaller one is nothing beside the square of the least normal fp16, and may round to 0 itself
         share = e.mul(inverse, root)
         power = e.add(power, e.mul(share, share))
-        return e.mul(t, e.rsqrt(power, 0.0))
-    return e.mul(t, e.rsqrt(e.maximum(power, TINY), 0.0))
+    else:
+        power = e.maximum(power, TINY)
+    return t, e.rsqrt(power, 0.0), inverse
 
 
 def standardize(x: Tensor, axes: int | Sequence[int], epsilon: float) -> Tensor:
@@ -42,13 +51,29 @@ def standardize(x: Tensor, axes: int | Sequence[int], epsilon: float) -> Tensor:
     return unit_variance(centred(centred(x, over), over), over, epsilon)
 
 
+def moments(x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+    """`standardize`, and what it knows on the way: (normalized x, mean, 1 / sqrt(variance + epsilon)), the latter two with
+    extents of 1 along `axes`.
+
+    Raises:
+        Refused: the inverse deviation of a constant row, 1 / sqrt(epsilon), is beyond fp16's range."""
+    if epsilon < FP16_MAX**-2.0:
+        raise Refused("limit", f"1 / sqrt(variance + {epsilon}) can be beyond {FP16_MAX:.0f}, the largest fp16")
+    mean = reduce_mean_wide(x, axes, True)
+    rest = e.sub(x, mean)
+    left = reduce_mean_wide(rest, axes, True)
+    t, factor, inverse = _scaled(e.sub(rest, left), axes, epsilon)
+    return e.mul(t, factor), e.add(mean, left), e.mul(factor, inverse)
+
+
 def centred(x: Tensor, axes: Sequence[int]) -> Tensor:
     """x - mean. Once leaves what the mean lost when it was rounded, as much as 2^-11 of a large mean beside a small
     spread; differences from a mean are small and nearly exact, and twice takes the rest away."""
     return e.sub(x, reduce_mean_wide(x, axes, True))
 
 
-def _affine(x: Tensor, gamma: Operand | None, beta: Operand | None) -> Tensor:
+def affine(x: Tensor, gamma: Operand | None, beta: Operand | None) -> Tensor:
+    """x * gamma + beta; None leaves a part out."""
     if gamma is not None:
         x = e.mul(x, gamma)
     return x if beta is None else e.add(x, beta)
@@ -59,13 +84,13 @@ def layer_norm_fp16(
 ) -> Tensor:
     """ONNX LayerNormalization over the axes from `axis` on; gamma and beta broadcast to those axes from the right."""
     first = axis_of("layer_norm", "axis", axis, x.rank)
-    return _affine(standardize(x, range(first, x.rank), epsilon), gamma, beta)
+    return affine(standardize(x, range(first, x.rank), epsilon), gamma, beta)
 
 
 def rms_norm(x: Tensor, axis: int = -1, gamma: Operand | None = None, epsilon: float = 1e-5) -> Tensor:
     """x / sqrt(mean(x²) + epsilon) * gamma over the axes from `axis` on (ONNX RMSNormalization)."""
     first = axis_of("rms_norm", "axis", axis, x.rank)
-    return _affine(unit_variance(x, range(first, x.rank), epsilon), gamma, None)
+    return affine(unit_variance(x, range(first, x.rank), epsilon), gamma, None)
 
 
 def _per_channel(given: Operand, rank: int) -> Operand:
@@ -86,7 +111,7 @@ def instance_norm_any(
     if x.rank < 3:
         raise ValueError(f"instance_norm: x has rank 3 and more, not {x.shape}")
     y = standardize(x, range(2, x.rank), epsilon)
-    return _affine(
+    return affine(
         y, None if gamma is None else _per_channel(gamma, x.rank), None if beta is None else _per_channel(beta, x.rank)
     )
 
@@ -101,7 +126,7 @@ def group_norm(
     spatial = x.shape[2:] or (1,)
     grouped = reshape_if(x, (n * groups, c // groups, math.prod(spatial[:-1]), spatial[-1]))
     y = reshape_if(standardize(grouped, (1, 2, 3), epsilon), x.shape)
-    return _affine(
+    return affine(
         y, None if gamma is None else _per_channel(gamma, x.rank), None if beta is None else _per_channel(beta, x.rank)
     )
 

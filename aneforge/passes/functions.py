@@ -159,4 +159,16 @@ def log_softmax(op: Op, uses: Uses) -> Replacement:
     return ops.log_softmax(below.operand("x"), below.params["axis"])
 
 
-RULES = (silu, mish, hardswish, gelu_tanh, gelu, log_softmax)
+@rule("logsumexp", "log", "log(sum(exp(x))) overflows above 11; the maximum comes out first")
+def logsumexp(op: Op, uses: Uses) -> Replacement:
+    total = made_by(op.operand("x"), "reduce_sum")
+    terms = None if total is None else made_by(total.operand("x"), "exp")
+    if total is None or terms is None or op.params["epsilon"] != 0.0 or uses(total.outputs[0]) > 1:
+        return None
+    x = terms.operand("x")
+    if x.op.kind == "sub" and made_by(x.op.operand("y"), "reduce_max") is not None:
+        return None  # it is out already
+    return ops.logsumexp(x, total.params["axes"], total.params["keep_dims"])
+
+
+RULES = (silu, mish, hardswish, gelu_tanh, gelu, log_softmax, logsumexp)

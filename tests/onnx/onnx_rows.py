@@ -76,6 +76,7 @@ def rows() -> Iterator[Row]:
         reductions,
         resizes,
         contrib,
+        doubles,
     ):
         yield from (row for row in part() if row.opset <= onnx.defs.onnx_opset_version())
 
@@ -375,6 +376,10 @@ def norms() -> Iterator[Row]:
     yield Row("LayerNormalization", 17, ((2, 3, 32), w(32)), {"epsilon": 1e-3})
     yield Row("LayerNormalization", 17, (normal(2, 3, 32, scale=1000), w(32), w(32, seed=2)))
     yield Row("LayerNormalization", 17, ((2, 32), w(1), (32,)))
+    for axis, scale in ((-1, 3.0), (1, 200.0), (0, 0.01)):
+        sizes = (2, 3, 4, 32)[axis:] if axis else (2, 3, 4, 32)
+        given = (normal(2, 3, 4, 32, scale=scale) + 5 * scale, w(*sizes), w(*sizes, seed=2))
+        yield Row("LayerNormalization", 17, given, {"axis": axis}, outputs=3)
     for shape in ((2, 3, 9), (2, 3, 4, 5)):
         yield Row("InstanceNormalization", 6, (shape, w(3), w(3, seed=2)), {"epsilon": 1e-3})
         yield Row("InstanceNormalization", 17, (shape, (3,), (3,)))
@@ -461,6 +466,18 @@ def resizes() -> Iterator[Row]:
     form = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     yield Row("Resize", 13, ((2, 2, 2, 2), None, c([2.0, 1.0, 2.0, 1.0])), form)
     yield Row("Resize", 13, ((1, 3, 8), None, c([1.0, 1.0, 2.0])), {"mode": "linear"})
+
+
+def doubles() -> Iterator[Row]:
+    """Computed as floats are; they leave as doubles."""
+    x = normal(2, 3, 4).astype(np.float64)
+    yield Row("Add", 14, (x, c(normal(4), np.float64)))
+    yield Row("MatMul", 13, (x, c(normal(4, 5), np.float64)))
+    yield Row("ReduceLogSumExp", 13, (x * 20,), {"axes": [1]})
+    yield Row("CumSum", 14, (x, c(1)))
+    for to in (TensorProto.FLOAT, TensorProto.FLOAT16):
+        yield Row("Cast", 13, (x,), {"to": to})
+    yield Row("Cast", 13, ((2, 3),), {"to": TensorProto.DOUBLE})
 
 
 def contrib() -> Iterator[Row]:

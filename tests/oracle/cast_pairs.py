@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 Array = NDArray[Any]
+WIDE = (TensorProto.FLOAT, TensorProto.DOUBLE)
 HALF_MAX = 65504.0  # largest finite fp16; the engine's ports saturate there
 
 
@@ -41,10 +42,15 @@ def run(path: Path, feeds: dict[str, Array]) -> dict[str, Array]:
     model = _optimized(path)
     graph = model.graph
     for tensor in graph.initializer:
-        if tensor.data_type == TensorProto.FLOAT:
-            tensor.CopyFrom(numpy_helper.from_array(rounded(numpy_helper.to_array(tensor)), tensor.name))
+        if tensor.data_type in WIDE:
+            values = numpy_helper.to_array(tensor)
+            tensor.CopyFrom(numpy_helper.from_array(rounded(values).astype(values.dtype), tensor.name))
+    idle = [value for value in graph.input if value.name not in feeds]
+    for value in idle:  # initializers of old files are listed as inputs, and stay listed when they are folded away
+        graph.input.remove(value)
     known = onnx.shape_inference.infer_shapes(model).graph
-    floats = {v.name for v in [*known.value_info, *known.output] if v.type.tensor_type.elem_type == TensorProto.FLOAT}
+    types = {v.name: v.type.tensor_type.elem_type for v in [*known.value_info, *known.output]}
+    floats = {name: kind for name, kind in types.items() if kind in WIDE}
     nodes = []
     for node in graph.node:
         nodes.append(node)
@@ -52,12 +58,12 @@ def run(path: Path, feeds: dict[str, Array]) -> dict[str, Array]:
             if name in floats:
                 node.output[i] = f"{name}/wide"
                 nodes.append(helper.make_node("Cast", [f"{name}/wide"], [f"{name}/half"], to=TensorProto.FLOAT16))
-                nodes.append(helper.make_node("Cast", [f"{name}/half"], [name], to=TensorProto.FLOAT))
+                nodes.append(helper.make_node("Cast", [f"{name}/half"], [name], to=floats[name]))
     del graph.node[:]
     graph.node.extend(nodes)
     settings = ort.SessionOptions()
     settings.log_severity_level = 4
     settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = ort.InferenceSession(model.SerializeToString(), settings, providers=["CPUExecutionProvider"])
-    given = {name: rounded(value) if value.dtype == np.float32 else value for name, value in feeds.items()}
+    given = {n: rounded(v).astype(v.dtype) if v.dtype in (np.float32, np.float64) else v for n, v in feeds.items()}
     return dict(zip([o.name for o in graph.output], session.run(None, given), strict=True))

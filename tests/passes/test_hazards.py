@@ -12,7 +12,7 @@ from programs import built
 from aneforge import backends, mil, ops, passes
 from aneforge.backends import native
 from aneforge.errors import BackendUnavailableError
-from aneforge.ir import Program
+from aneforge.ir import Program, input
 from aneforge.options import Options
 from aneforge.targets import resolve
 
@@ -67,6 +67,17 @@ def test_hazard(case):
     np.testing.assert_allclose(
         execute(passes.legalize(program, resolve(target)), target, x), want, rtol=7e-4, atol=7e-3
     )
+
+
+def test_a_logsumexp_in_pieces() -> None:
+    """exp overflows from 11.1 on; log(sum(exp(x))) is recognized and takes the maximum out first."""
+    x = np.array([[60.0, 1.0, 30.0], [-60.0, -61.0, -62.0]], np.float32)
+    tensor = input("x", x.shape)
+    out = ops.log(ops.reduce_sum(ops.exp(tensor), (1,), True), 0.0)
+    program, fired = passes.optimize(Program([("x", tensor)], [("y", out)]))
+    assert [rule.name for rule, _ in fired] == ["logsumexp"]
+    want = np.logaddexp.reduce(x.astype(np.float64), axis=1, keepdims=True)
+    np.testing.assert_allclose(execute(passes.legalize(program, resolve("m4")), "m4", x), want, rtol=2e-3)
 
 
 def test_sums_beyond_half_of_fp16():

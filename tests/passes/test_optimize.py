@@ -148,6 +148,7 @@ CASES = {
         ["sigmoid_hard", "mul"],
     ),
     "mish": (lambda x: ops.mul(x, ops.tanh(ops.softplus_safe(x))), [(3, 8)], None),
+    "logsumexp": (lambda x: ops.log(ops.reduce_sum(ops.exp(x), (1,), True), 0.0), [(3, 9)], None),
     "log-softmax": (lambda x: ops.log(ops.softmax(x, 1), 0.0), [(3, 40)], None),
     "unit-variance": (layer_norm_in_pieces, [(2, 5, 64)], None),
     "unit-variance (rms)": (

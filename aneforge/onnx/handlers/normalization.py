@@ -55,11 +55,14 @@ def batch_normalization(
 )  # 1: ONNX Runtime's own, in models of an older opset
 def layer_normalization(
     node: Node, x: Tensor, scale: Value, bias: Value | None = None, *, axis: int = -1, epsilon: float = 1e-5
-) -> Tensor:
-    """Over the axes from `axis` on. Mean and InvStdDev have no engine form."""
+) -> Tensor | list[Tensor]:
+    """Over the axes from `axis` on. Outputs 1 and 2 are Mean and InvStdDev, with extents of 1 along those axes."""
     first = wrap(axis, x.rank)
     gamma, beta = (_broadcastable(node, value, x.shape[first:]) for value in (scale, bias))
-    return ops.layer_norm_fp16(x, first, gamma, beta, nonnegative(epsilon))
+    if not (node.wanted(1) or node.wanted(2)):
+        return ops.layer_norm_fp16(x, first, gamma, beta, nonnegative(epsilon))
+    y, mean, deviation = ops.moments(x, range(first, x.rank), nonnegative(epsilon))
+    return [ops.affine(y, gamma, beta), mean, deviation]
 
 
 @onnx_op("RMSNormalization", since=(23,), ignores=("stash_type",))

@@ -32,8 +32,8 @@ def resize(
     node: Node,
     x: Tensor,
     second: Any_ = None,
-    third: Any_ = None,
-    fourth: Any_ = None,
+    scales: Known | None = None,
+    sizes: Known | None = None,
     *,
     antialias: int = 0,
     axes: Sequence[int] | None = None,
@@ -49,9 +49,9 @@ def resize(
     if node.since == 10:
         return _resize(node, x, _scaled(x, _floats(node, 1), range(x.rank)), mode, "asymmetric", "simple")
     chosen = [wrap(a, x.rank) for a in axes] if axes is not None else list(range(x.rank))
-    if _given(third):
+    if _given(scales):
         plan = _scaled(x, _floats(node, 2), chosen)
-    elif _given(fourth):
+    elif _given(sizes):
         wanted = wholes(node.known(3))
         if len(wanted) != len(chosen):
             raise Refused("attribute form", f"sizes {wanted} for {len(chosen)} axes")
@@ -66,7 +66,7 @@ def resize(
         coordinate_transformation_mode == "align_corners"
         and mode != "nearest"
         and any(a.extent > 1 and a.scale * a.extent != a.out and not a.same for a in plan)
-        and _given(third)
+        and _given(scales)
     ):
         raise Refused(
             "attribute form", "align_corners with a scale that gives no whole extent: texts and runtimes disagree"
@@ -78,8 +78,8 @@ def resize(
     )
 
 
-def _given(value: Tensor | Array | None) -> bool:
-    return value is not None and not (isinstance(value, np.ndarray) and value.size == 0)
+def _given(value: Array | None) -> bool:
+    return value is not None and value.size > 0
 
 
 def _floats(node: Node, i: int) -> list[float]:

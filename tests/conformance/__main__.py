@@ -1,0 +1,106 @@
+"""Runs ONNX's backend suite and prints the table.
+
+    python -m tests.conformance [--suite node …] [--road strict …] [--numerics fp32 …] [--only TEXT] [--update] [--jobs N]
+
+Every case's outcome stands in `outcomes.tsv`, which is reviewed: a difference is printed, and makes the exit status 1;
+`--update` writes the file anew instead. Wrong results and bugs make it 1 always.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for `oracle`
+
+from . import record
+from .cases import SUITES, cases
+from .judge import NUMERICS, ROADS, Outcome, outcomes
+
+Found = dict[tuple[str, str], Outcome]
+
+
+def one(suite: str, k: int, roads: tuple[str, ...], numerics: tuple[str, ...]) -> Found:
+    """The outcomes of the case at place `k`; in a process of its own."""
+    warnings.simplefilter("ignore")
+    return outcomes(cases(suite)[k], roads, numerics)
+
+
+def gather(args: argparse.Namespace) -> dict[str, dict[str, Found]]:
+    """suite -> case -> outcomes."""
+    found: dict[str, dict[str, Found]] = {}
+    with ProcessPoolExecutor(args.jobs) as pool:
+        for suite in args.suite:
+            places = [k for k, case in enumerate(cases(suite)) if args.only in case.name]
+            work = [pool.submit(one, suite, k, tuple(args.road), tuple(args.numerics)) for k in places]
+            found[suite] = {cases(suite)[k].name: w.result() for k, w in zip(places, work, strict=True)}
+    return found
+
+
+def table(name: str, found: dict[str, Found], roads: list[str], numerics: list[str]) -> list[str]:
+    """The figures of one suite, and the commonest refusals."""
+    lines = [f"{name}: {len(found)} cases"]
+    for road in roads:
+        for n in numerics:
+            all_of = [f[road, n] for f in found.values()]
+            counts = Counter(o.verdict for o in all_of)
+            shown = ", ".join(
+                f"{counts[v]} {v}" for v in ("right", "lossy", "cpu", "refused", "invalid", "wrong", "bug")
+            )
+            lines.append(f"  {road:9}{n:7}{shown}")
+    for road in roads:
+        reasons = Counter(
+            record.kind(f[road, numerics[0]].why) for f in found.values() if f[road, numerics[0]].verdict == "refused"
+        )
+        if reasons:
+            lines.append(f"  {road}: refused for " + ", ".join(f"{kind} {n}" for kind, n in reasons.most_common()))
+    if "provider" in roads:
+        lines.append(
+            f"  provider: {sum(f['provider', numerics[0]].nodes > 0 for f in found.values())} cases with nodes on the engine"
+        )
+    return lines
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__.splitlines()[0])
+    parser.add_argument("--suite", nargs="+", choices=SUITES, default=list(SUITES))
+    parser.add_argument("--road", nargs="+", choices=ROADS, default=list(ROADS))
+    parser.add_argument("--numerics", nargs="+", choices=NUMERICS, default=list(NUMERICS))
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--update", action="store_true", help="write outcomes.tsv anew")
+    parser.add_argument("--refusals", type=int, default=0, metavar="N", help="print the N commonest refusals in full")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    args = parser.parse_args()
+    found = gather(args)
+    bad = False
+    for suite, each in found.items():
+        print("\n".join(table(suite, each, args.road, args.numerics)))
+        for case, f in each.items():
+            for (road, n), o in f.items():
+                if o.verdict in ("wrong", "bug"):
+                    bad = True
+                    print(f"  {o.verdict.upper()} {case} {road} {n}: {o.why[:300]}")
+        for road in args.road if args.refusals else ():
+            shown = Counter(
+                record.short(f[road, args.numerics[0]].why)
+                for f in each.values()
+                if f[road, args.numerics[0]].verdict == "refused"
+            )
+            for text, count in shown.most_common(args.refusals):
+                print(f"  {road}: {count:4} {text}")
+    if args.update:
+        record.write(found)
+    else:
+        changes = record.changes(found)
+        bad = bad or bool(changes)
+        print("\n".join(changes) if changes else "as the list says")
+    return int(bad)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
