@@ -23,6 +23,7 @@ PYTHON = {
     "aneforge.engine_time": {"ir", "targets"},
     "aneforge.pipeline": {"errors", "options", "ir", "targets", "passes", "mil", "backends", "engine_time"},
     "aneforge.model": {"errors", "options", "ir", "ops", "targets", "passes", "backends", "onnx", "pipeline"},
+    "aneforge.onnx.backend": {"errors", "model", "onnx"},
     "partitioner": set(),
     "provider": {"aneforge", "partitioner"},
     "aneforge.cli": {"aneforge", "provider"},
@@ -41,13 +42,16 @@ NATIVE = {
 # Only these may name the two heavy neighbours at all.
 OUTSIDE = {
     "onnxruntime": {"provider", "aneforge.cli"},
-    "onnx": {"provider", "aneforge.onnx", "aneforge.cli", "aneforge.model"},
+    "onnx": {"provider", "aneforge.onnx", "aneforge.onnx.backend", "aneforge.cli", "aneforge.model"},
 }
 
 
 def files(room: str) -> list[Path]:
     base = ROOT / room.replace(".", "/")
-    return sorted(base.rglob("*.py")) if base.is_dir() else [base.with_suffix(".py")]
+    if not base.is_dir():
+        return [base.with_suffix(".py")]
+    finer = [ROOT / (other.replace(".", "/") + ".py") for other in PYTHON if other.startswith(room + ".")]
+    return sorted(path for path in base.rglob("*.py") if path not in finer)
 
 
 def module_name(path: Path) -> list[str]:
