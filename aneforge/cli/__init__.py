@@ -20,6 +20,7 @@ COMMANDS = {
     "demo": "say what is on photographs, on the engine (or its emulation) and on the CPU",
     "run": "run a model once and say what came out and where it ran",
     "explain": "say for every node of a model where it runs, and why",
+    "check": "run a model in fp32 and in the engine's arithmetic and say where they part, and why",
     "ops": "list the ONNX operators that have an engine form",
     "doctor": "check this installation and this machine",
 }

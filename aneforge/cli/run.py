@@ -11,15 +11,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import arguments
-from .errors import OK, CheckError, UsageError
+from .errors import OK, CheckError
+from .feeds import HELP, finite, named
+from .feeds import feeds as inputs_of
 
 SCHEMA_VERSION = 1
-SEED = 0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     arguments.add_model(parser)
-    parser.add_argument("--input", metavar="IN.npz", help="inputs by name; without it, seeded random ones")
+    parser.add_argument("--input", action="append", default=[], metavar="IN.npz", help=HELP)
     parser.add_argument("--output", metavar="OUT.npz", help="write the outputs by name")
     parser.add_argument("--json", action="store_true", help="say it as JSON")
 
@@ -29,8 +30,7 @@ def main(given: argparse.Namespace) -> int:
     import numpy as np
 
     runner = _Strict(given) if given.strict else _Session(given)
-    feeds = _read(given.input) if given.input else _seeded(runner.inputs)
-    _check_feeds(runner.inputs, feeds)
+    feeds = inputs_of(given.input, runner.inputs)
     start = time.perf_counter()
     outputs = runner.run(feeds)
     seconds = time.perf_counter() - start
@@ -40,7 +40,7 @@ def main(given: argparse.Namespace) -> int:
     told = {
         "schema_version": SCHEMA_VERSION,
         "model": given.model,
-        "input": given.input or f"seeded ({SEED})",
+        "input": named(given.input),
         "backend": runner.backend,
         "placement": runner.placement(),
         "milliseconds": {runner.clock: seconds * 1e3},
@@ -48,7 +48,7 @@ def main(given: argparse.Namespace) -> int:
     }
     print(json.dumps(told, indent=1) if given.json else _text(told))
     bad = [row["name"] for row in rows if row["finite"] is False]
-    if bad and all(_finite(np.asarray(value)) for value in feeds.values()):
+    if bad and all(finite(np.asarray(value)) for value in feeds.values()):
         raise CheckError(f"finite inputs gave infinities or NaN in {', '.join(map(repr, bad))}")
     return OK
 
@@ -97,64 +97,7 @@ class _Strict:
         return {"program operations": self.net.n_ops, "CPU": 0}
 
 
-# ---------------------------------------------------------------- inputs
-
-# onnxruntime's names of element types, and numpy's as they stand in a Model
-_DTYPES = {
-    "float": "float32", "double": "float64", "float16": "float16", "float32": "float32", "float64": "float64",
-    "bool": "bool", **{f"{s}int{b}": f"{s}int{b}" for s in ("", "u") for b in (8, 16, 32, 64)},
-}  # fmt: skip
-
-
-def _seeded(inputs: list[tuple[str, str, list[Any]]]) -> dict[str, Any]:
-    """Uniform floats in [0, 1), whole numbers below 8, coin tosses for bools: the same in every run."""
-    import numpy as np
-
-    draw = np.random.default_rng(SEED)
-    feeds: dict[str, Any] = {}
-    for name, kind, shape in inputs:
-        loose = [d for d in shape if not isinstance(d, int)]
-        if loose:
-            how = " ".join(f"--dim {d}=1" if d else f"--input-shape {name}=…" for d in dict.fromkeys(loose))
-            raise UsageError(f"input {name!r} has the shape {shape}, which is not fixed; give it, for example: {how}")
-        word = kind.removeprefix("tensor(").removesuffix(")")
-        if word not in _DTYPES:
-            raise UsageError(f"input {name!r} is {kind}: there is no seeded input for it; give one with --input")
-        dtype = np.dtype(_DTYPES[word])
-        if dtype.kind == "f":
-            feeds[name] = draw.random(shape).astype(dtype)
-        elif dtype.kind == "b":
-            feeds[name] = draw.random(shape) < 0.5
-        else:
-            feeds[name] = draw.integers(0, 8, shape).astype(dtype)
-    return feeds
-
-
-def _read(path: str) -> dict[str, Any]:
-    import numpy as np
-
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, AttributeError) as error:
-        raise UsageError(f"--input {path}: not an .npz file of arrays: {error}") from error
-
-
-def _check_feeds(inputs: list[tuple[str, str, list[Any]]], feeds: Mapping[str, Any]) -> None:
-    names = [name for name, _, _ in inputs]
-    unknown, missing = [n for n in feeds if n not in names], [n for n in names if n not in feeds]
-    if unknown or missing:
-        what = [f"no input {n!r}" for n in unknown] + [f"input {n!r} is missing" for n in missing]
-        raise UsageError(f"{'; '.join(what)}; the model's inputs are {', '.join(map(repr, names))}")
-
-
 # ---------------------------------------------------------------- outputs
-
-
-def _finite(value: Any) -> bool:
-    import numpy as np
-
-    return value.dtype.kind != "f" or bool(np.isfinite(value).all())
 
 
 def _row(name: str, value: Any) -> dict[str, Any]:
@@ -162,7 +105,7 @@ def _row(name: str, value: Any) -> dict[str, Any]:
         "name": name,
         "dtype": str(value.dtype),
         "shape": list(value.shape),
-        "finite": _finite(value),
+        "finite": finite(value),
     }
     if value.dtype.kind in "fiu" and value.size and row["finite"]:
         row |= {"min": float(value.min()), "max": float(value.max()), "mean": float(value.mean(dtype="float64"))}

@@ -116,6 +116,11 @@ class Imported:
                 return ops.as_mask(value)
         return value
 
+    @property
+    def unsafe(self) -> frozenset[int]:
+        """Nodes on the CPU because fp16 would make something else of their numbers (`faint`, `whole`)."""
+        return frozenset(self._scope.unsafe)
+
     def refused(self) -> list[RefusedNode]:
         """Every node that is not on the engine, with its reason."""
         return [
@@ -214,6 +219,8 @@ class Scope:
         """Nodes that are to stay on the CPU, whatever their handlers say."""
         self._producers: dict[str, NodeView] | None = None
         self._readers: dict[str, list[NodeView]] | None = None
+        self.unsafe: set[int] = set()
+        """Nodes that stay on the CPU because fp16 would make something else of their numbers."""
         self.whole: set[str] = set()
         """Float values that may hold whole numbers beyond what fp16 counts."""
         self.values: dict[str, Value] = {}
@@ -348,9 +355,11 @@ class Scope:
     def _keep(self, view: NodeView) -> None:
         """Raises Refused for a node that must not see, or give, fp16."""
         if (reason := self._kept.get(view.index)) is not None:
+            self.unsafe.add(view.index)
             raise Refused(reason.kind, reason.text)
         for name in view.inputs:
             if name in self.whole and not whole.harmless(self, view):
+                self.unsafe.add(view.index)
                 text = f"{name!r} holds integers as floats, beyond {whole.COUNTED} maybe, and fp16 counts no further"
                 raise Refused("data type", text)
 

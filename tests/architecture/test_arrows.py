@@ -24,6 +24,7 @@ PYTHON = {
     "aneforge.pipeline": {"errors", "options", "ir", "targets", "passes", "mil", "backends", "engine_time"},
     "aneforge.model": {"errors", "options", "ir", "ops", "targets", "passes", "backends", "onnx", "pipeline"},
     "aneforge.onnx.backend": {"errors", "model", "onnx"},
+    "aneforge.accuracy": {"errors", "options", "ir", "ops", "targets", "mil", "backends", "onnx", "pipeline"},
     "partitioner": set(),
     "provider": {"aneforge", "partitioner"},
     "aneforge.cli": {"aneforge", "provider"},
