@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from . import arguments, feeds, tables
+from . import arguments, baseline, feeds, tables
 from .errors import OK, CheckError, UsageError
 
 SCHEMA_VERSION = 1
@@ -26,17 +26,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--min-cosine", type=float, default=MIN_COSINE, metavar="COS",
                         help=f"what every output must keep ({MIN_COSINE})")  # fmt: skip
     parser.add_argument("--all", action="store_true", help="every node on the engine, not the conspicuous ones alone")
+    baseline.configure(parser)
     parser.add_argument("--json", action="store_true", help="say it as JSON; every node is in it")
 
 
 def main(given: argparse.Namespace) -> int:
-    """Compares; 3 when an output is not what it should be."""
+    """Compares; 3 when an output is not what it should be, or something is worse than its baseline."""
     told = measured(given)
     if given.json:
         print(json.dumps(told, indent=1))
     else:
         _show(told, given.all)
     bad = [row for row in told["outputs"] if not row["good"]]
+    baseline.apply(given, "check", told["target"], _entries(told), given.tolerance)
     if bad:
         names = ", ".join(repr(row["name"]) for row in bad)
         raise CheckError(f"the engine's arithmetic does not keep {names}: see the nodes where errors are born")
@@ -65,7 +67,7 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
         view = from_model(given.model, fixed, {name: array.shape for name, array in arrays.items()})
     _check_types(view, arrays)
     imported = import_graph(view, options, target, passes.check_node)
-    parts = _parts(imported, options, target, given.strict)
+    parts, reasons = _parts(imported, options, target, given.strict)
     cpu = Cpu(given.model, imported)
     outcome = walk.compare(imported, parts, arrays, cpu, given.tolerance)
     inside = sorted({i for part in parts for i in part.nodes if imported.nodes[i].status == "engine"})
@@ -76,7 +78,7 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
         "input": feeds.named(given.input),
         "target": target.name,
         "tolerance": given.tolerance,
-        "placement": _placement(imported, inside, len(parts)),
+        "placement": _placement(imported, inside, len(parts), reasons),
         "outputs": [
             _output(name, apart, outcome.reference[name], given.min_cosine) for name, apart in outcome.outputs.items()
         ],
@@ -123,7 +125,7 @@ def _parts(imported: Any, options: Any, target: Any, strict: bool) -> Any:
 
     if strict:
         imported.check()
-        return whole(imported)
+        return whole(imported), {}
     from ..provider.lowering import Budget, Lowering
 
     work = Lowering(imported, options, target, Budget())
@@ -133,7 +135,7 @@ def _parts(imported: Any, options: Any, target: Any, strict: bool) -> Any:
     ]
     for made in work.regions:
         made.compiled.executable.release()
-    return found
+    return found, work.reasons
 
 
 def _import_check(cpu: Any, arrays: dict[str, Any], outcome: Any) -> dict[str, Any]:
@@ -201,16 +203,43 @@ def _avoided(imported: Any, found: Any, outcome: Any) -> list[dict[str, Any]]:
     return told
 
 
-def _placement(imported: Any, inside: Sequence[int], regions: int) -> dict[str, Any]:
+def _placement(imported: Any, inside: Sequence[int], regions: int, reasons: Any) -> dict[str, Any]:
+    """Where every node is that computes something at run time."""
     nodes = [n for n in imported.nodes if n.status != "free"]
     total, taken = sum(n.macs for n in nodes), sum(imported.nodes[i].macs for i in inside)
+    engine = set(inside)
     return {
         "engine": len(inside),
         "CPU": len(nodes) - len(inside),
         "regions": regions,
         "node_share": len(inside) / len(nodes) if nodes else 0.0,
         "mac_share": taken / total if total else None,
+        "nodes": [
+            {
+                **_label(imported, n.index),
+                "engine": n.index in engine,
+                "macs": n.macs,
+                "reason": None if n.index in engine else str(reasons.get(n.index, "")),
+            }
+            for n in nodes
+        ],
     }
+
+
+def _entries(told: dict[str, Any]) -> list[baseline.Entry]:
+    """The nodes as a baseline knows them, with the error of what each gives."""
+    errors: dict[int, float] = {}
+    for row in told["nodes"]:
+        for label in row["nodes"]:
+            index = label["index"]
+            errors[index] = max(errors.get(index, 0.0), float(row["accumulated"]["relative"]))
+    entries = []
+    for n in told["placement"]["nodes"]:
+        error = errors.get(n["index"], 0.0) if n["engine"] else None  # without a row: nothing was left of it
+        entries.append(
+            baseline.Entry(n["name"], n["op"], n["index"], "", n["engine"], n["macs"], n["reason"] or "", error)
+        )
+    return entries
 
 
 # ---------------------------------------------------------------- text

@@ -6,17 +6,19 @@ import argparse
 import json
 from typing import Any
 
-from . import arguments, tables
+from . import arguments, baseline, tables
 from .errors import MODEL, OK
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     arguments.add_model(parser)
+    baseline.configure(parser)
     parser.add_argument("--json", action="store_true", help="the report as JSON")
 
 
 def main(given: argparse.Namespace) -> int:
-    """Shows the report of a session; with --strict, says too whether the model loads whole (1 if not)."""
+    """Shows the report of a session; with --strict, says too whether the model loads whole (1 if not). 3 when it is
+    worse than its baseline, or than it must be."""
     import aneforge.provider
 
     session = arguments.session(given)
@@ -31,6 +33,11 @@ def main(given: argparse.Namespace) -> int:
         _show(report)
         if given.strict:
             print(f"\nstrict: {'loads as one program' if refusal is None else refusal}")
+    nodes = [
+        baseline.Entry(n.name, n.op, n.index, n.graph, n.region is not None, n.macs, n.reason or "")
+        for n in report.nodes
+    ]
+    baseline.apply(given, "explain", report.target, nodes)
     return OK if refusal is None else MODEL
 
 
