@@ -21,11 +21,13 @@ class Lowered:
     Attributes:
         fired: names of the rewrite rules that fired, and how often.
         seconds: time of each stage so far.
+        risks: what may go wrong for some inputs, from the ranges of values.
     """
 
     program: Program
     fired: Mapping[str, int]
     seconds: Mapping[str, float]
+    risks: tuple[passes.Risk, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Compiled:
     Attributes:
         executable: runs it; its ports carry the names of the program's inputs and outputs.
         n_ops: operations of the program as compiled, constants not counted.
-        fired, seconds: as in `Lowered`.
+        fired, seconds, risks: as in `Lowered`.
         estimate_us: estimated microseconds of one run on the target's engine (never measured).
     """
 
@@ -44,6 +46,7 @@ class Compiled:
     fired: Mapping[str, int]
     seconds: Mapping[str, float]
     estimate_us: float
+    risks: tuple[passes.Risk, ...] = ()
 
 
 def check_effective(options: Options) -> None:
@@ -81,12 +84,13 @@ def lower(program: Program, options: Options, target: Target) -> Lowered:
     start = time.perf_counter()
     program, fired = passes.optimize(_without_idle_inputs(program), options.opt)
     middle = time.perf_counter()
-    program = _without_idle_inputs(passes.legalize(program, target))
+    program = passes.halved(_without_idle_inputs(passes.legalize(program, target)), target)
+    risks = tuple(passes.risks(program, target))
     end = time.perf_counter()
     counts: dict[str, int] = {}
     for rule, _ in fired:
         counts[rule.name] = counts.get(rule.name, 0) + 1
-    return Lowered(program, counts, {"optimize": middle - start, "legalize": end - middle})
+    return Lowered(program, counts, {"optimize": middle - start, "legalize": end - middle}, risks)
 
 
 def finish(lowered: Lowered, options: Options, target: Target) -> Compiled:
@@ -99,7 +103,8 @@ def finish(lowered: Lowered, options: Options, target: Target) -> Compiled:
     end = time.perf_counter()
     seconds = {**lowered.seconds, "write": middle - start, "compile": end - middle}
     n_ops = sum(not op.is_leaf for op in program.ops)
-    return Compiled(executable, n_ops, lowered.fired, seconds, engine_time.microseconds(program, target))
+    estimate = engine_time.microseconds(program, target)
+    return Compiled(executable, n_ops, lowered.fired, seconds, estimate, lowered.risks)
 
 
 def _without_idle_inputs(program: Program) -> Program:

@@ -96,17 +96,20 @@ def _answer(
     ]
     warnings = [w for w in (_unknown_dims(options, parent_op, model), _dynamic(imported, parent_op)) if w]
     seconds = {"read": read - start, "import": done - read, **work.seconds}
-    graph = _record(label, parent_op, work, names, record.word, seconds, tuple(warnings))
+    graph = _record(label, parent_op, work, names, record.word, seconds, (*warnings, *_risks(work)))
     graph = replace(graph, nodes=tuple(n for n in graph.nodes if n.index not in fused))
     if earlier:
-        graph = replace(graph, nodes=earlier.nodes + graph.nodes, regions=earlier.regions + graph.regions)
+        said = tuple(dict.fromkeys((*earlier.warnings, *graph.warnings)))
+        graph = replace(
+            graph, nodes=earlier.nodes + graph.nodes, regions=earlier.regions + graph.regions, warnings=said
+        )
     record.add(key, graph)
     if options.report and not parent_op:
         try:
             write_json(build(record, None), options.report)
         except OSError as error:
             warnings.append(f"ANEForgeProvider: the report could not be written: {error}")
-            record.add(key, replace(graph, warnings=tuple(warnings)))
+            record.add(key, replace(graph, warnings=(*warnings, *graph.warnings)))
     answer: dict[str, Any] = {"regions": regions, "warning": "\n".join(warnings) or None}
     if options.strict and (refused := _refused(work, parent_op, fused)):
         answer["compile_error"] = f"ANEForgeProvider: strict=1: {UnsupportedModelError(refused, model_path)}"
@@ -158,6 +161,17 @@ def _earlier(before: GraphRecord | None, fused: list[set[str]]) -> GraphRecord |
     regions = tuple(r for r in before.regions if any(outputs and outputs <= set(r.outputs) for outputs in fused))
     names = {r.name for r in regions}
     return replace(before, regions=regions, nodes=tuple(n for n in before.nodes if n.region in names))
+
+
+def _risks(work: Lowering) -> list[str]:
+    """What may go wrong for some inputs, by the ranges of values. For the report: no line in the log, since most inputs
+    are not of that kind."""
+    told = []
+    for made in work.regions:
+        for risk in made.compiled.risks:
+            nodes = [work.imported.nodes[i] for i in sorted(i for i in risk.origins if isinstance(i, int))]
+            told.append(f"{' + '.join(f'{n.op} {n.name!r}' for n in nodes)}: {risk.text}")
+    return told
 
 
 def _refused(work: Lowering, parent_op: str, fused: set[int]) -> list[RefusedNode]:

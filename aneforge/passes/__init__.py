@@ -1,6 +1,19 @@
 """Rewrites: `optimize` (same results, faster or safer) and `legalize` (only what the target's compiler takes)."""
 
+from .headroom import Risk, halved, risks
 from .legalize import LegalizeError, Violation, check_node, legalize, legalized, violations
 from .optimize import RULES, optimize
 
-__all__ = ["RULES", "LegalizeError", "Violation", "check_node", "legalize", "legalized", "optimize", "violations"]
+__all__ = [
+    "RULES",
+    "LegalizeError",
+    "Risk",
+    "Violation",
+    "check_node",
+    "halved",
+    "legalize",
+    "legalized",
+    "optimize",
+    "risks",
+    "violations",
+]
