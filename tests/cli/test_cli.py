@@ -144,6 +144,25 @@ class TestOthers:
         assert told["schema_version"] == 1
         assert "Reshape" in {row["op"] for row in told["operators"]}
 
+    def test_one_operator(self, aneforge_: Run) -> None:
+        code, out, _ = aneforge_("ops", "conv")
+        assert code == 0
+        for line in ("ai.onnx::Conv, versions 1, 11, 22", "inputs: x, weight, bias", "refused:"):
+            assert line in out
+        (row,) = json.loads(aneforge_("ops", "com.microsoft::FusedMatMul", "--json")[1])["operators"]
+        assert (row["domain"], "matmul" in row["engine"]) == ("com.microsoft", True)
+
+    def test_an_operator_that_is_none(self, aneforge_: Run) -> None:
+        code, _, err = aneforge_("ops", "Reshap")
+        assert (code, "did you mean Reshape" in err) == (2, True)
+        assert aneforge_("ops", "com.microsoft::Conv")[0] == 2
+        assert aneforge_("ops", "Conv", "--markdown")[0] == 2
+
+    def test_tables_for_the_docs(self, aneforge_: Run) -> None:
+        code, out, _ = aneforge_("ops", "--markdown")
+        assert (code, out.startswith("# Operators")) == (0, True)
+        assert "|ai.onnx:Relu||" in aneforge_("ops", "--usability")[1]
+
     def test_doctor(self, aneforge_: Run) -> None:
         code, out, err = aneforge_("doctor")
         assert (code, err) == (0, "")
