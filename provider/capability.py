@@ -109,7 +109,7 @@ def _answer(
             write_json(build(record, None), options.report)
         except OSError as error:
             warnings.append(f"ANEForgeProvider: the report could not be written: {error}")
-            record.add(key, replace(graph, warnings=(*warnings, *graph.warnings)))
+            record.add(key, replace(graph, warnings=(*graph.warnings, warnings[-1])))
     answer: dict[str, Any] = {"regions": regions, "warning": "\n".join(warnings) or None}
     if options.strict and (refused := _refused(work, parent_op, fused)):
         answer["compile_error"] = f"ANEForgeProvider: strict=1: {UnsupportedModelError(refused, model_path)}"
