@@ -18,11 +18,11 @@ from ..errors import DynamicShapeError, InternalError, Reason, Refused, RefusedN
 from ..ir import Program, Tensor
 from ..options import Options
 from ..targets import Target, resolve
-from . import faint, folding, inference, whole
+from . import expansion, faint, folding, inference, whole
 from .cost import multiply_adds
 from .folds import Unfoldable
 from .node import FLOATS, MAX_RANK, Node
-from .registry import Handler, call, find
+from .registry import call, find
 from .shapes import Malformed
 from .tensors import Array
 from .view import GraphView, NodeView, ValueView
@@ -318,7 +318,6 @@ class Scope:
         status: Status = "engine"
         reason: Reason | None = None
         layout = False
-        inferred: dict[str, tuple[np.dtype[Any] | None, Shape | None]] = {}
         try:
             folded = self._fold(view)
             if folded is not None:
@@ -326,10 +325,14 @@ class Scope:
                     self._store(name, array, array.dtype, array.shape)
             else:
                 self._keep(view)
-                handler, since = find(view.op, view.domain, view.version)
-                layout = handler.layout
                 with ir.origin(*([view.index] if self._mark else [])):
-                    self._adopt(view, handler, call(handler, Node(self, view, handler, since)), inferred)
+                    try:
+                        handler, since = find(view.op, view.domain, view.version)
+                    except Refused as missing:
+                        self._expand(view, missing)
+                    else:
+                        layout = handler.layout
+                        self._adopt(view, call(handler, Node(self, view, handler, since)), handler.own_shape)
             if all(isinstance(self.values.get(name), np.ndarray) for name in view.outputs if name):
                 status = "free"
         except Refused as e:
@@ -351,6 +354,16 @@ class Scope:
                 self.whole |= {n for n in view.outputs if (d := self.dtypes.get(n)) is not None and d.name in FLOATS}
         macs = multiply_adds(view, self.shape)
         self.results.append(NodeResult(view.index, view.name, view.op, view.domain, status, reason, macs, layout))
+
+    def _expand(self, view: NodeView, refusal: Refused) -> None:
+        """Imports the function that defines an operator without a handler.
+
+        Raises:
+            Refused: there is none, or a node of it has no engine form."""
+        made = expansion.expanded(self, view)
+        if made is None:
+            raise refusal
+        self._adopt(view, made)
 
     def _keep(self, view: NodeView) -> None:
         """Raises Refused for a node that must not see, or give, fp16."""
@@ -376,14 +389,16 @@ class Scope:
         except Unfoldable:
             return None
 
-    def _adopt(self, view: NodeView, handler: Handler, result: Any, inferred: dict[str, Any]) -> None:
-        """Takes a handler's results, checked against what ONNX infers.
+    def _adopt(self, view: NodeView, result: Any, own_shape: bool = False) -> None:
+        """Takes a handler's results, checked against what ONNX infers. A Binding among them tells its dtype.
 
         Raises:
             Refused: a result that somebody reads is missing, or has no engine form.
             AssertionError: a result has another shape than ONNX infers, or no dtype: a bug."""
-        given: Sequence[Value] = (result,) if isinstance(result, (Tensor, np.ndarray)) else tuple(result)
-        types = self._output_types(view, given, handler)
+        results = (result,) if isinstance(result, (Tensor, np.ndarray, Binding)) else tuple(result)
+        given: list[Value] = [r.value if isinstance(r, Binding) else r for r in results]
+        hints = [r.dtype if isinstance(r, Binding) else None for r in results]
+        types = self._output_types(view, given, hints, own_shape)
         self._judge(view, given)
         made = [_plain(v, types[j] if j < len(types) else None) for j, v in enumerate(given)]
         for j, name in enumerate(view.outputs):
@@ -413,7 +428,10 @@ class Scope:
         if reason is not None:
             raise Refused(reason.kind, reason.text)
 
-    def _output_types(self, view: NodeView, made: Sequence[Value], handler: Handler) -> list[np.dtype[Any] | None]:
+    def _output_types(
+        self, view: NodeView, made: Sequence[Value], hints: Sequence[np.dtype[Any] | None], own_shape: bool
+    ) -> list[np.dtype[Any] | None]:
+        """`hints`: what the handler knows of them, where neither the graph nor onnx tells."""
         declared = [self.view.values.get(name) for name in view.outputs]
         types = [None if v is None else v.dtype for v in declared]
         exact: list[tuple[np.dtype[Any] | None, tuple[int | None, ...] | None]] | None = None
@@ -426,10 +444,10 @@ class Scope:
             exact = exact if exact is not None else self._infer(view) or [(None, None)] * len(view.outputs)
             dtype, shape_ = exact[j]
             types[j] = dtype if dtype is not None else types[j]
-            if shape_ is not None and not _agree(shape_, value.shape) and not handler.own_shape:
+            if shape_ is not None and not _agree(shape_, value.shape) and not own_shape:
                 raise AssertionError(f"output {j} has the shape {value.shape}; ONNX infers {list(shape_)}")
             if types[j] is None:
-                types[j] = self._guess(view, value)
+                types[j] = hints[j] if hints[j] is not None else self._guess(view, value)
         return types
 
     def _guess(self, view: NodeView, value: Tensor | Array) -> np.dtype[Any] | None:

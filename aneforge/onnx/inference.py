@@ -147,7 +147,8 @@ def newest_opset() -> int:
 
 
 @cache
-def _schema(op: str, version: int, domain: str) -> Any:
+def schema(op: str, version: int, domain: str) -> Any:
+    """onnx's schema of an operator for a model's opset; None when onnx does not know it."""
     try:
         return onnx.defs.get_schema(op, version, domain)
     except (onnx.defs.SchemaError, TypeError):  # TypeError: a version that is no C int, a name that is no text
@@ -160,16 +161,16 @@ def since(op: str, domain: str, version: int) -> int | None:
     A version newer than the installed onnx cannot be told from the newest that it knows, so None as well."""
     if domain == "" and version > newest_opset():
         return None
-    schema = _schema(op, version, domain)
-    return None if schema is None else int(schema.since_version)
+    found = schema(op, version, domain)
+    return None if found is None else int(found.since_version)
 
 
 def input_name(op: str, domain: str, version: int, position: int) -> str:
     """What the operator's text calls an input; "" where onnx does not know the operator."""
-    schema = _schema(op, version, domain)
-    if schema is None or not schema.inputs:
+    found = schema(op, version, domain)
+    if found is None or not found.inputs:
         return ""
-    return str(schema.inputs[min(position, len(schema.inputs) - 1)].name)
+    return str(found.inputs[min(position, len(found.inputs) - 1)].name)
 
 
 def newest(op: str, domain: str = "") -> int | None:
@@ -189,8 +190,8 @@ def infer_node(
     """Types of the outputs of one node from the types (and values, where known) of its inputs.
 
     None: onnx cannot tell, or finds the node invalid."""
-    schema = _schema(op, version, domain)
-    if schema is None or any(isinstance(v, AttributeProto) or hasattr(v, "nodes") for v in attributes.values()):
+    known = schema(op, version, domain)
+    if known is None or any(isinstance(v, AttributeProto) or hasattr(v, "nodes") for v in attributes.values()):
         return None
     names = [f"i{k}" if given is not None else "" for k, given in enumerate(inputs)]
     outs = [f"o{k}" for k in range(n_outputs)]
@@ -198,7 +199,7 @@ def infer_node(
     data: dict[str, TensorProto] = {}
     try:
         node = helper.make_node(op, names, outs, domain=domain)
-        node.attribute.extend(helper.make_attribute(k, v) for k, v in _attributes(attributes).items())
+        node.attribute.extend(helper.make_attribute(k, v) for k, v in attributes_of(attributes).items())
         for name, given in zip(names, inputs, strict=True):
             if given is None:
                 continue
@@ -209,7 +210,7 @@ def infer_node(
             if value is not None and value.size <= _SMALL:
                 data[name] = numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name)
         opsets = [helper.make_opsetid(domain, version)]
-        found = onnx.shape_inference.infer_node_outputs(schema, node, types, data, None, opsets, ir_version)
+        found = onnx.shape_inference.infer_node_outputs(known, node, types, data, None, opsets, ir_version)
     except Exception:  # the C++ side raises many types; all of them mean the same here
         return None
     result: list[tuple[np.dtype[Any] | None, tuple[int | None, ...] | None]] = []
@@ -228,7 +229,8 @@ def infer_node(
     return result
 
 
-def _attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def attributes_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes of a view as values that onnx makes attributes of."""
     return {
         name: numpy_helper.from_array(value)
         if isinstance(value, np.ndarray)

@@ -132,6 +132,12 @@ def from_bytes(serialized: bytes, dims: Mapping[str, int] | None = None) -> Grap
         raise ModelError(f"the graph handed over cannot be read: {type(e).__name__}: {e}") from e
 
 
+def from_function(graph: onnx.GraphProto, opsets: Mapping[str, int], ir_version: int) -> GraphView:
+    """The view of the body of a function, made a graph."""
+    reader = _Reader(External(), opsets, Binding.of([], {}, {}))
+    return reader.graph(graph, {}, [i.name for i in graph.input], [], ir_version)
+
+
 def _part(proto: onnx.ModelProto, dims: Mapping[str, int]) -> GraphView:
     tensors = {t.name: to_array(t, External(memory=True)) for t in proto.graph.initializer}
     if proto.ir_version >= 4:

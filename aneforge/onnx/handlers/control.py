@@ -25,11 +25,11 @@ def _truth(value: Tensor | Array | None, what: str) -> bool:
 
 
 @onnx_op("If", since=(1, 11, 16, *NEW))
-def if_(node: Node, condition: Known, *, then_branch: GraphView, else_branch: GraphView) -> list[Tensor | Array | None]:
+def if_(node: Node, condition: Known, *, then_branch: GraphView, else_branch: GraphView) -> list[Binding]:
     """A known condition: the branch that is taken, in place of the node."""
     branch = then_branch if _truth(condition, "condition") else else_branch
     inner = node.scope.body(branch)
-    return [inner.values.get(name) for name in branch.outputs]
+    return [inner.get(name) for name in branch.outputs]
 
 
 @onnx_op("Loop", since=(1, 11, 16, *NEW))

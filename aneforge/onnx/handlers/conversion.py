@@ -9,9 +9,11 @@ import numpy as np
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor
+from ..folds import Unfoldable
+from ..folds import cast as cast_known
 from ..node import FLOATS, Node
 from ..registry import Any_, Data, Known, Raw, onnx_op
-from ..tensors import numpy_dtype
+from ..tensors import Array, numpy_dtype
 from .layout import NEW
 
 
@@ -22,8 +24,15 @@ def cast(node: Node, x: Raw, *, to: int) -> Tensor:
 
 
 @onnx_op("CastLike", since=(15, 19, 21, 23, 24, 25), layout=True, ignores=("saturate", "round_mode"))
-def cast_like(node: Node, x: Raw, like: Any_) -> Tensor:
-    return _cast(node, x, node.dtype(1))
+def cast_like(node: Node, x: Any_, like: Any_) -> Tensor | Array:
+    """Of `like` only the type counts: a known x stays known."""
+    to = node.dtype(1)
+    if not isinstance(x, np.ndarray):
+        return _cast(node, node.raw(0), to)
+    try:
+        return cast_known(x, to)
+    except Unfoldable:
+        raise Refused("data type", f"a cast from {x.dtype} to {to} of values that it does not keep") from None
 
 
 def _cast(node: Node, x: Tensor, to: np.dtype[Any] | None) -> Tensor:

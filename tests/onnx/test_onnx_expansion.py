@@ -1,0 +1,129 @@
+"""Operators without a handler, imported as the function that ONNX defines them by; judged by onnx's expected values."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx_harness import bake, close, compute, imported, refusals
+from test_onnx_node_suite import baked, cases
+
+from aneforge.onnx import registry
+
+NEWEST = onnx.defs.onnx_opset_version() >= 28
+
+
+def suite(prefix: str, *names: str) -> list[tuple[str, onnx.ModelProto, dict, dict]]:
+    return [case for case in cases() if case[0].startswith(prefix) and (not names or case[0] in names)]
+
+
+@pytest.mark.skipif(not NEWEST, reason="the node tests of this onnx are other ones")
+@pytest.mark.parametrize(("op", "prefix", "count"), [
+    ("AffineGrid", "test_affine_grid_3d", 2),
+    ("CausalConvWithState", "test_causal_conv_with_state_", 12),
+    ("CenterCropPad", "test_center_crop_pad_", 6),
+    ("SwiGLU", "test_swiglu", 3),
+])  # fmt: skip
+def test_function_is_computed_on_the_engine(op: str, prefix: str, count: int) -> None:
+    """With the parameters known and the data at run time."""
+    assert ("", op) not in registry.handlers()
+    found = 0
+    for name, model, feeds, want in suite(prefix):
+        if name.endswith("_expanded"):
+            continue
+        for constants in list(baked(feeds))[:-1]:
+            done = imported(bake(model, {n: feeds[n] for n in constants}))
+            if refusals(done):
+                continue
+            got = compute(done, feeds)
+            for out, expected in want.items():
+                loose = (3e-3, 3e-3) if expected.dtype == np.float16 else (2e-4, 2e-5)
+                assert close(got[out], expected, *loose) == "", name
+            found += 1
+            break
+    assert found >= count
+
+
+@pytest.mark.parametrize(
+    "name", ["hannwindow", "hammingwindow_symmetric", "blackmanwindow", "range_int32_type_negative_delta"]
+)
+def test_function_of_constants_is_known(name: str) -> None:
+    _, model, feeds, want = suite("", f"test_{name}")[0]
+    done = imported(bake(model, feeds))
+    assert [n.status for n in done.nodes] == ["free"]
+    for out, expected in want.items():
+        assert close(compute(done, {})[out], expected, 1e-5, 1e-6) == ""
+
+
+def one(op: str, opset: int, inputs: dict[str, tuple[int, list]], attributes: dict, outputs: int = 1):
+    node = helper.make_node(op, list(inputs), [f"o{i}" for i in range(outputs)], "the node", **attributes)
+    infos = [helper.make_tensor_value_info(k, *v) for k, v in inputs.items() if k]
+    outs = [helper.make_empty_tensor_value_info(f"o{i}") for i in range(outputs)]
+    model = helper.make_model(
+        helper.make_graph([node], "g", infos, outs), opset_imports=[helper.make_opsetid("", opset)], ir_version=8
+    )
+    types = onnx.shape_inference.infer_shapes(model).graph.output
+    del model.graph.output[:]
+    model.graph.output.extend(types)
+    return model
+
+
+def test_refusal_names_the_inner_node() -> None:
+    """DynamicQuantizeLinear makes codes at run time, which are no fp16."""
+    model = one("DynamicQuantizeLinear", 13, {"x": (TensorProto.FLOAT, [6])}, {}, 3)
+    (reason,) = refusals(imported(model))
+    assert "DynamicQuantizeLinear is defined by other operators, and in its body, Cast (node 'Zeropoint')" in reason
+
+
+def test_random_function_is_refused() -> None:
+    model = one("Bernoulli", 15, {"x": (TensorProto.FLOAT, [6])}, {"seed": 1.0})
+    (reason,) = refusals(imported(model))
+    assert "RandomUniformLike" in reason
+
+
+def test_attributes_of_the_node_reach_its_function() -> None:
+    """align_corners is given to a node deep inside; the default where the node says nothing."""
+    theta = np.array([[[1, 0.5, 0.25], [0.125, 1, -0.5]]], np.float32)
+    theta = np.concatenate([theta, np.zeros((1, 2, 1), np.float32)], 2)
+    theta = np.concatenate([theta, np.array([[[0, 0, 1, 0]]], np.float32)], 1)
+    inputs = {"theta": (TensorProto.FLOAT, [1, 3, 4]), "size": (TensorProto.INT64, [5])}
+    size = np.array([1, 1, 2, 2, 3], np.int64)
+    for given, corners in (({"align_corners": 1}, True), ({"align_corners": 0}, False), ({}, False)):
+        done = imported(bake(one("AffineGrid", 20, inputs, given), {"size": size}))
+        got = compute(done, {"theta": theta})["o0"]
+        axes = [np.linspace(-1, 1, n) if corners else (2 * np.arange(n) + 1) / n - 1 for n in (2, 2, 3)]
+        z, y, x = np.meshgrid(*axes, indexing="ij")
+        points = np.stack([x, y, z, np.ones_like(x)], -1)
+        assert close(got, (points @ theta[0].T)[None].astype(np.float32), 1e-4, 1e-5) == ""
+
+
+def test_function_is_that_of_the_opset() -> None:
+    """Version 12 of the loss has a body of opset 12, where Unsqueeze has an attribute; version 13 one of 13."""
+    for opset, version in ((12, 12), (13, 13), (20, 13), (22, 22)):
+        inputs = {"x": (TensorProto.FLOAT, [3, 5]), "target": (TensorProto.INT64, [3])}
+        model = one("NegativeLogLikelihoodLoss", opset, inputs, {"reduction": "sum"})
+        schema = onnx.defs.get_schema("NegativeLogLikelihoodLoss", opset)
+        assert schema.since_version == version
+        x = np.log(np.random.RandomState(0).dirichlet(np.ones(5), 3)).astype(np.float32)
+        target = np.array([1, 0, 4])
+        done = imported(bake(model, {"x": x, "target": target}))
+        assert refusals(done) == []
+        want = np.float32(-x[np.arange(3), target].sum())
+        assert close(compute(done, {})["o0"], np.asarray(want), 1e-5, 1e-6) == "", opset
+
+
+def test_absent_input_is_absent_in_the_function() -> None:
+    """CenterCropPad takes its axes from an attribute, CausalConvWithState its bias from an input that may be absent."""
+    if not NEWEST:
+        pytest.skip("CausalConvWithState is of opset 27")
+    float_ = TensorProto.FLOAT
+    inputs = {"x": (float_, [1, 2, 6]), "w": (float_, [2, 1, 3]), "": (float_, []), "past": (float_, [1, 2, 2])}
+    model = one("CausalConvWithState", 27, inputs, {}, 2)
+    rng = np.random.RandomState(0)
+    x, w, past = (rng.standard_normal(s).astype(np.float32) for s in ((1, 2, 6), (2, 1, 3), (1, 2, 2)))
+    got = compute(imported(bake(model, {"w": w})), {"x": x, "past": past})
+    whole = np.concatenate([past, x], 2)
+    want = np.stack([[np.correlate(whole[0, c], w[c, 0], "valid") for c in range(2)]]).astype(np.float32)
+    assert close(got["o0"], want, 1e-4, 1e-5) == ""
+    assert np.array_equal(got["o1"], whole[:, :, -2:])
