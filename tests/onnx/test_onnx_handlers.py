@@ -9,10 +9,11 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx_harness import close, compute, imported, refusals
 from onnx_rows import Const, Row, normal, rows
+from onnx_rows_sequence import sequence_rows
 
 from aneforge.onnx import inference, registry
 
-ROWS = list(rows())
+ROWS = [*rows(), *sequence_rows()]
 
 
 def build(row: Row) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:

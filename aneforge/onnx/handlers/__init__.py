@@ -13,6 +13,7 @@ from . import (
     normalization,
     pooling,
     product,
+    recurrent,
     reduction,
     resampling,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "normalization",
     "pooling",
     "product",
+    "recurrent",
     "reduction",
     "resampling",
 ]
