@@ -51,6 +51,10 @@ def _recurrent(x: Shape, w: Shape, out: Shape, view: NodeView) -> int:
     return steps * batch * directions * rows * (features + hidden)
 
 
+def _attention(q: Shape, k: Shape, out: Shape, view: NodeView) -> int:
+    return (math.prod(q) + math.prod(out)) * k[-2] if len(k) > 2 else 0
+
+
 _COUNTS: dict[str, Callable[[Shape, Shape, Shape, NodeView], int]] = {
     "Conv": _conv,
     "FusedConv": _conv,
@@ -60,6 +64,7 @@ _COUNTS: dict[str, Callable[[Shape, Shape, Shape, NodeView], int]] = {
     "FusedMatMul": _matmul,
     "MatMulInteger": _matmul,
     "Gemm": _gemm,
+    "Attention": _attention,
     "LSTM": _recurrent,
     "GRU": _recurrent,
     "RNN": _recurrent,

@@ -5,15 +5,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..ir import Tensor, const
 from . import activation as a
 from . import elementwise as e
+from . import matrix as mx
 from . import shape as s
 from .base import Operand
-from .contract import matmul_any
+from .contract import matmul_any, reshape_if
 from .layout import slice_axis
 
 MASKED = -1e4
@@ -60,3 +63,53 @@ def _rows(mask: Tensor, begin: int, size: int) -> Tensor:
     if mask.is_const:
         return const(mask.value[..., begin : begin + size, :])
     return slice_axis(mask, -2, begin, size)
+
+
+@dataclass(frozen=True)
+class Attended:
+    """What an attention computes on its way: scores [B, H, S, T] before and after the soft cap, weights after the
+    softmax, the result [B, H, S, E].
+    """
+
+    scores: Tensor
+    capped: Tensor
+    weights: Tensor
+    output: Tensor
+
+
+def grouped_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    masks: Sequence[Tensor] = (),
+    live: Tensor | None = None,
+    softcap: float = 0.0,
+    whole: bool = False,
+) -> Attended:
+    """softmax(cap(scale * q @ k.T) + masks) @ v; q [B, H, S, D], k [B, G, T, D], v [B, G, T, E], H a multiple of G.
+
+    Heads that share keys are rows of one product, so that nothing is repeated. `masks` add up to no less than MASKED
+    each, and `live` is 0 where a query may see no key at all: such a row is 0. Taken in blocks of queries as `attention`
+    does, unless the scores or weights are wanted (`whole`).
+    """
+    (b, h, count, d), (_, groups, keys, _), width = q.shape, k.shape, v.shape[-1]
+    q = e.mul(q, scale)
+    step = TILE if count >= LONG and not whole else count
+    parts: list[Attended] = []
+    for begin in range(0, count, step):
+        size = min(step, count - begin)
+        rows = reshape_if(slice_axis(q, -2, begin, size), (b, groups, h // groups * size, d))
+        scores = reshape_if(mx.matmul(rows, k, transpose_y=True), (b, h, size, keys))
+        capped = e.mul(a.tanh(e.mul(scores, 1.0 / softcap)), softcap) if softcap else scores
+        biased = capped
+        for each in masks:
+            biased = e.add(biased, _rows(each, begin, size))
+        weights = a.softmax(biased, -1)
+        if live is not None:
+            weights = e.mul(weights, _rows(live, begin, size))
+        grouped = reshape_if(weights, (b, groups, h // groups * size, keys))
+        parts.append(Attended(scores, capped, weights, reshape_if(mx.matmul(grouped, v), (b, h, size, width))))
+    if len(parts) == 1:
+        return parts[0]
+    return replace(parts[0], output=s.concat([part.output for part in parts], 2))

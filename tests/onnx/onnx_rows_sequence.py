@@ -1,4 +1,4 @@
-"""Rows of the recurrent operators; see `onnx_rows`."""
+"""Rows of the recurrent operators and of attention; see `onnx_rows`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 from onnx_rows import Row, c, normal, w
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -89,5 +90,39 @@ def recurrents() -> Iterator[Row]:
         yield recurrent("GRU", direction="bidirectional", **form)
 
 
+def attentions() -> Iterator[Row]:
+    rng = np.random.RandomState(7)
+    q, k = (2, 3, 4, 8), (2, 3, 6, 8)
+    bools = rng.rand(4, 6) > 0.4
+    bools[2] = False  # a query that may see nothing
+    floats = normal(2, 1, 4, 6, seed=8)
+    closed = np.where(bools, floats[:1], -np.inf).astype(np.float32)
+    for opset in (23, 24):
+        yield Row("Attention", opset, (q, k, k))
+        yield Row("Attention", opset, (q, k, (2, 3, 6, 5)), {"scale": 0.7, "softcap": 1.5})
+        yield Row("Attention", opset, ((2, 4, 24), (2, 6, 24), (2, 6, 24)), {"q_num_heads": 3, "kv_num_heads": 3})
+        packed = {"q_num_heads": 6, "kv_num_heads": 2, "is_causal": 1}
+        yield Row("Attention", opset, ((2, 4, 24), (2, 6, 8), (2, 6, 8)), packed)
+        for heads in (1, 2):
+            yield Row("Attention", opset, ((2, 4, 4, 8), (2, heads, 6, 8), (2, heads, 6, 8)))
+        for causal in ({}, {"is_causal": 1}):
+            for mask in (bools, floats, closed, bools[None, None], np.stack([bools, ~bools])[:, None]):
+                yield Row("Attention", opset, (q, k, k, c(mask)), causal)
+                yield Row("Attention", opset, (q, k, k, mask), causal)
+            yield Row("Attention", opset, (q, k, k, None, (2, 3, 5, 8), (2, 3, 5, 8)), causal, outputs=3)
+            mask = np.concatenate([bools, ~bools[:, :5]], 1)
+            for form in (mask, c(mask)):
+                yield Row("Attention", opset, (q, k, k, form, (2, 3, 5, 8), (2, 3, 5, 8)), causal, outputs=3)
+        for mode in (0, 1, 2, 3):
+            form = {"qk_matmul_output_mode": mode, "softcap": 2.0}
+            yield Row("Attention", opset, (q, k, k, c(floats)), form, outputs=4)
+            if mode != 2:  # ONNX Runtime has the least float where ONNX has minus infinity
+                yield Row("Attention", opset, (q, k, k, bools), {**form, "is_causal": 1}, outputs=4)
+    yield Row("Attention", 24, (q, k, k, None, None, None, c([4, 6])))
+    yield Row("Attention", 24, (q, k, k, None, None, None, c([5, 2])), {"is_causal": 1})
+    yield Row("Attention", 24, (q, k, k, c(bools), None, None, c([5, 2])), {"is_causal": 1})
+
+
 def sequence_rows() -> Iterator[Row]:
-    yield from recurrents()
+    for part in (recurrents, attentions):
+        yield from (row for row in part() if row.opset <= onnx.defs.onnx_opset_version())

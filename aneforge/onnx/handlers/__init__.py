@@ -3,6 +3,7 @@
 from . import (
     activation,
     arithmetic,
+    attention,
     contrib,
     control,
     conversion,
@@ -21,6 +22,7 @@ from . import (
 __all__ = [
     "activation",
     "arithmetic",
+    "attention",
     "contrib",
     "control",
     "conversion",
