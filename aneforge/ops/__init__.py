@@ -186,6 +186,9 @@ from .reduce import (
     reduce_sum_square,
     topk,
 )
+from .rotary import (
+    rotary,
+)
 from .rounding import (
     mod_floor,
     mod_trunc,
@@ -410,6 +413,7 @@ __all__ = [
     "response_norm",
     "reverse",
     "rms_norm",
+    "rotary",
     "round",
     "round_half_even",
     "rsqrt",

@@ -123,6 +123,60 @@ def attentions() -> Iterator[Row]:
     yield Row("Attention", 24, (q, k, k, c(bools), None, None, c([5, 2])), {"is_causal": 1})
 
 
+def rotaries() -> Iterator[Row]:
+    angles = np.random.RandomState(3).rand(10, 4) * 6
+    cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    ids = np.array([[3, 4, 5], [9, 0, 1]])
+    heads = {"num_heads": 2}
+    for interleaved in (0, 1):
+        for x, more in (((2, 2, 3, 8), {}), ((2, 3, 16), heads)):
+            form = {**more, "interleaved": interleaved}
+            yield Row("RotaryEmbedding", 23, (x, c(cos), c(sin), c(ids)), form)
+            yield Row("RotaryEmbedding", 23, (x, cos, sin, c(ids)), form)
+            yield Row("RotaryEmbedding", 23, (x, cos[ids], sin[ids]), form)
+            for first in (ids, np.array([4])):
+                yield Row("RotaryEmbedding", 17, (x, c(first), c(cos), c(sin)), form, domain="com.microsoft")
+        form = {"rotary_embedding_dim": 4, "interleaved": interleaved, **heads}
+        for part in ((c(cos[:, :2]), c(sin[:, :2])), (cos[:, :2], sin[:, :2])):
+            yield Row("RotaryEmbedding", 23, ((2, 2, 3, 8), *part, c(ids)), form)
+            yield Row("RotaryEmbedding", 23, ((2, 3, 16), *part, c(ids)), form)
+        yield Row(
+            "RotaryEmbedding", 17, ((2, 3, 16), c(ids), c(cos[:, :2]), c(sin[:, :2])), form, domain="com.microsoft"
+        )
+
+
+def contribs() -> Iterator[Row]:
+    ms: dict[str, Any] = {"domain": "com.microsoft"}
+    q, k = (2, 4, 24), (2, 6, 24)
+    heads = {"num_heads": 3}
+    bias = normal(2, 1, 4, 6, seed=9)
+    mask = np.array([[1, 1, 1, 0, 0, 1], [0, 1, 1, 1, 1, 1]], np.int32)
+    yield Row("MultiHeadAttention", 17, (q, k, k), heads, **ms)
+    yield Row("MultiHeadAttention", 17, (q, q, q), {**heads, "scale": 0.3, "unidirectional": 1}, **ms)
+    yield Row("MultiHeadAttention", 17, (q, k, (2, 6, 12), w(60)), heads, **ms)
+    yield Row("MultiHeadAttention", 17, (q, k, k, None, c(mask, np.int32)), heads, **ms)
+    yield Row("MultiHeadAttention", 17, (q, k, k, None, None, np.concatenate([bias] * 3, 1)), heads, **ms)
+    past = (2, 3, 2, 8)
+    yield Row("MultiHeadAttention", 17, (q, q, q, None, None, None, past, past), heads, outputs=3, **ms)
+    form = {**heads, "unidirectional": 1}
+    yield Row("MultiHeadAttention", 17, (q, q, q, None, None, None, past, past), form, outputs=3, **ms)
+    yield Row("MultiHeadAttention", 17, (q, (2, 3, 6, 8), (2, 3, 6, 8)), heads, **ms)
+    x = (2, 4, 10)
+    yield Row("Attention", 17, (x, w(10, 72), w(72)), heads, **ms)
+    yield Row("Attention", 17, (x, w(10, 72), w(72)), {**heads, "unidirectional": 1}, **ms)
+    yield Row("Attention", 17, (x, w(10, 60), w(60)), {**heads, "qkv_hidden_sizes": [24, 24, 12]}, **ms)
+    yield Row("Attention", 17, (x, w(10, 72), w(72), c(mask[:, :4], np.int32)), heads, **ms)
+    yield Row("Attention", 17, (x, w(10, 72), w(72), c([3, 4], np.int32)), heads, **ms)
+    yield Row("Attention", 17, (x, w(10, 72), w(72), None, (2, 2, 3, 5, 8)), heads, outputs=2, **ms)
+    yield Row("Attention", 17, (x, w(10, 72), w(72), None, None, normal(2, 3, 4, 4, seed=9)), heads, **ms)
+    yield Row("FusedGemm", 17, ((3, 4), w(5, 4), w(5)), {"activation": "Relu", "transB": 1, "alpha": 0.5}, **ms)
+    form = {"activation": "LeakyRelu", "activation_alpha": 0.3}
+    yield Row("FusedGemm", 17, ((3, 4), w(4, 5)), form, **ms)
+    x, skip = (2, 3, 8), normal(2, 3, 8, seed=4)
+    yield Row("SkipSimplifiedLayerNormalization", 17, (x, skip, w(8)), {"epsilon": 1e-5}, outputs=1, **ms)
+    yield Row("SkipSimplifiedLayerNormalization", 17, (x, skip, w(8), w(8, seed=3)), **ms)
+
+
 def sequence_rows() -> Iterator[Row]:
-    for part in (recurrents, attentions):
+    for part in (recurrents, attentions, rotaries, contribs):
         yield from (row for row in part() if row.opset <= onnx.defs.onnx_opset_version())

@@ -4,6 +4,7 @@ from . import (
     activation,
     arithmetic,
     attention,
+    attention_contrib,
     contrib,
     control,
     conversion,
@@ -17,12 +18,14 @@ from . import (
     recurrent,
     reduction,
     resampling,
+    rotary,
 )
 
 __all__ = [
     "activation",
     "arithmetic",
     "attention",
+    "attention_contrib",
     "contrib",
     "control",
     "conversion",
@@ -36,4 +39,5 @@ __all__ = [
     "recurrent",
     "reduction",
     "resampling",
+    "rotary",
 ]

@@ -9,11 +9,12 @@ import numpy as np
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor
-from ..node import Node, broadcast
+from ..node import Node, broadcast, finite
 from ..registry import Known, Value, onnx_op
+from ..tensors import Array
 from .convolution import conv
 from .normalization import nonnegative
-from .product import product
+from .product import gemm, product
 
 MS = "com.microsoft"
 
@@ -108,7 +109,11 @@ def fused_conv(
         if z.shape != y.shape:
             raise Refused("attribute form", f"an addend of shape {z.shape} for {y.shape}")
         y = ops.add(y, z)
-    a, b = [*activation_params, 0.0, 0.0][:2]
+    return _activated(y, activation, activation_params)
+
+
+def _activated(y: Tensor, activation: str, parameters: Sequence[float]) -> Tensor:
+    a, b = [*parameters, 0.0, 0.0][:2]
     match activation:
         case "":
             return y
@@ -118,14 +123,34 @@ def fused_conv(
             return ops.sigmoid(y)
         case "Tanh":
             return ops.tanh(y)
-        case "LeakyRelu" if activation_params:
+        case "LeakyRelu" if parameters:
             return ops.leaky_relu(y, a)
-        case "Clip" if len(activation_params) == 2:
+        case "Clip" if len(parameters) == 2:
             return ops.clamp(y, a, b)
-        case "HardSigmoid" if len(activation_params) == 2:
+        case "HardSigmoid" if len(parameters) == 2:
             return ops.sigmoid_hard(y, a, b)
         case _:
-            raise Refused("attribute form", f"the activation {activation!r} with {list(activation_params)}")
+            raise Refused("attribute form", f"the activation {activation!r} with {list(parameters)}")
+
+
+@onnx_op("FusedGemm", since=(1,), domain=MS, ignores=("activation_gamma",))
+def fused_gemm(
+    node: Node,
+    a: Value,
+    b: Value,
+    c: Value | None = None,
+    *,
+    activation: str = "",
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Tensor:
+    """Gemm, then the activation."""
+    y: Tensor = gemm(node, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    return _activated(y, activation, [p for p in (activation_alpha, activation_beta) if p is not None])
 
 
 @onnx_op("SkipLayerNormalization", since=(1,), domain=MS)
@@ -140,10 +165,22 @@ def skip_layer_normalization(
     epsilon: float = 1e-12,
 ) -> list[Tensor | None]:
     """LayerNormalization of x + skip + bias; the fourth output is that sum."""
+    total = _skipped(node, x, skip, bias)
+    y = ops.layer_norm_fp16(total, x.rank - 1, gamma, beta, nonnegative(epsilon))
+    return [y, None, None, total]
+
+
+@onnx_op("SkipSimplifiedLayerNormalization", since=(1,), domain=MS)
+def skip_simplified_layer_normalization(
+    node: Node, x: Tensor, skip: Tensor, gamma: Known, bias: Known | None = None, *, epsilon: float = 1e-5
+) -> list[Tensor | None]:
+    """RMSNormalization of x + skip + bias; the fourth output is that sum."""
+    total = _skipped(node, x, skip, bias)
+    return [ops.rms_norm(total, x.rank - 1, finite(gamma, "gamma"), nonnegative(epsilon)), None, None, total]
+
+
+def _skipped(node: Node, x: Tensor, skip: Tensor, bias: Array | None) -> Tensor:
     if broadcast(x.shape, skip.shape) != x.shape:
         raise Refused("attribute form", f"a skip of shape {skip.shape} for {x.shape}")
     total = ops.add(x, skip)
-    if bias is not None:
-        total = ops.add(total, node.const(bias, "bias"))
-    y = ops.layer_norm_fp16(total, x.rank - 1, gamma, beta, nonnegative(epsilon))
-    return [y, None, None, total]
+    return total if bias is None else ops.add(total, node.const(bias, "bias"))
