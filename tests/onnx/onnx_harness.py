@@ -56,7 +56,7 @@ def close(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> str:
         return f"shape {got.shape}, wanted {want.shape}"
     if got.dtype != want.dtype:
         return f"dtype {got.dtype}, wanted {want.dtype}"
-    if want.dtype.kind != "f":
+    if want.dtype.kind != "f" and want.dtype.name != "bfloat16":
         return "" if np.array_equal(got, want) else f"{int((got != want).sum())} of {want.size} elements differ"
     g, w = got.astype(np.float64), want.astype(np.float64)
     finite = np.isfinite(w)

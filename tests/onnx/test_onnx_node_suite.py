@@ -59,7 +59,8 @@ def run(
         return f"{type(e).__name__}: {e}"
     for out, expected in want.items():
         loose = name in COARSE or expected.dtype == np.float16
-        if text := close(got[out], expected, *((3e-3, 3e-3) if loose else (2e-4, 2e-5))):
+        short = expected.dtype.name == "bfloat16"  # eight digits; where a chain of nodes rounds is open
+        if text := close(got[out], expected, *((2e-2, 1e-2) if short else (3e-3, 3e-3) if loose else (2e-4, 2e-5))):
             return f"{out}: {text}"
     return ""
 
@@ -79,4 +80,4 @@ def test_node_suite() -> None:
     if not total:
         pytest.skip("this onnx keeps its node tests in files")
     assert len(computed) > 0.43 * total, f"{len(computed)} of {total} have an engine form"
-    assert len(folded) > 0.6 * total, f"{len(folded)} of {total} fold"
+    assert len(folded) > 0.72 * total, f"{len(folded)} of {total} fold"
