@@ -40,6 +40,9 @@ Any_ = Any  # not converted; the handler asks the node
 FORMS = ("Tensor", "Known", "Mask", "Bool", "Data", "Raw", "Value", "Any_")
 """Any_: the input is not converted and need not be known; the handler asks the node about it (its shape, for one)."""
 
+HINT = "consumed_inputs"
+"""An attribute of many operators before opset 6: which inputs may be overwritten. It says nothing about the result."""
+
 Result = Tensor | Array | Sequence[Tensor | Array | None]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -169,7 +172,9 @@ def attributes_of(handler: Handler, node: Node) -> dict[str, Any]:
     Raises:
         Refused: an attribute that the handler does not know, or one that is missing.
     """
-    given = node.view.attributes
+    given = dict(node.view.attributes)
+    if node.since < 6:
+        given.pop(HINT, None)
     unknown = [name for name in given if name not in handler.attributes and name not in handler.ignores]
     if unknown:
         raise Refused("attribute form", f"the attribute {unknown[0]!r} has no engine form")

@@ -59,6 +59,33 @@ def split_sizes(extent: int, sizes: Sequence[int] | None, parts: int) -> list[in
     return [max(0, min(each, extent - i * each)) for i in range(parts)]
 
 
+def aligned(x: Sequence[int], y: Sequence[int], broadcast: bool, axis: int | None) -> tuple[int, ...]:
+    """Before opset 7: the shape in which a second operand stands to the first, for numpy to broadcast. It is a part of
+    the first's shape, from `axis` on or at its end, or a single element.
+
+    Raises:
+        Malformed: it is neither, or nobody asked for it."""
+    if tuple(x) == tuple(y):
+        return tuple(y)
+    at = len(x) - len(y) if axis is None else wrap(axis, len(x))
+    single = math.prod(y) == 1 and len(y) <= len(x)
+    if not broadcast or not (single or (at >= 0 and list(x[at : at + len(y)]) == list(y))):
+        raise Malformed(f"{list(y)} is no part of {list(x)}, broadcast={int(broadcast)}, axis={axis}")
+    return (1,) * len(y) if single else (*y, *(1,) * (len(x) - at - len(y)))
+
+
+def unambiguous(paddings: Sequence[int]) -> list[int]:
+    """The pads of Pad 1, beginnings first. Its text has two orders: the attribute's has all beginnings first, the
+    example's has pairs.
+
+    Raises:
+        Malformed: where they differ."""
+    begins, ends = list(paddings[::2]), list(paddings[1::2])
+    if [*begins, *ends] != list(paddings):
+        raise Malformed(f"paddings {list(paddings)}, for whose order the text of Pad 1 has two readings")
+    return [*begins, *ends]
+
+
 def slices(
     shape: Sequence[int],
     starts: Sequence[int],

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..shapes import aligned as aligned_shape
 from ..tensors import Array
 from .table import TABLE, Call, Fold, Unfoldable, folds
 
@@ -37,18 +38,9 @@ def precise(compute: Callable[[Array], Any]) -> Fold:
 
 
 def aligned(call: Call, x: Array, y: Array, broadcast: int | None, axis: int | None) -> Array:
-    """y as it stands to x: from opset 7 on from the right; before only if asked to, and at `axis`."""
+    """y as it stands to x: from opset 7 on from the right; before, see `shapes.aligned`."""
     call.only_before(7, broadcast, axis)
-    if call.version >= 7 or y.shape == x.shape:
-        return y
-    if not broadcast or y.ndim > x.ndim:
-        raise Unfoldable
-    if axis is None:
-        return y
-    at = axis + x.ndim if axis < 0 else axis
-    if at < 0 or at + y.ndim > x.ndim:
-        raise Unfoldable
-    return y.reshape((*y.shape, *(1,) * (x.ndim - at - y.ndim)))
+    return y if call.version >= 7 else y.reshape(aligned_shape(x.shape, y.shape, bool(broadcast), axis))
 
 
 def binary(compute: Callable[[Array, Array], Any], keep: bool = True) -> Fold:

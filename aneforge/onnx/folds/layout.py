@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..shapes import reshape_target, slices, split_sizes, wrap
+from ..shapes import reshape_target, slices, split_sizes, unambiguous, wrap
 from ..tensors import Array
 from .table import Call, Unfoldable, axes_from, folds, scalar
 
@@ -62,10 +62,15 @@ def _split(
     call: Call,
     x: Array,
     given: Array | None = None,
-    axis: int = 0,
+    axis: int | None = None,
     split: Sequence[int] | None = None,
     num_outputs: int = 0,
 ) -> list[Array]:
+    """Version 1 names no default axis."""
+    if axis is None:
+        if call.version < 2:
+            raise Unfoldable
+        axis = 0
     sizes = split_sizes(x.shape[wrap(axis, x.ndim)], axes_from(split, given), num_outputs or call.n_outputs)
     return np.split(x, np.cumsum(sizes)[:-1], axis)
 
@@ -98,8 +103,10 @@ def _tile(call: Call, x: Array, reps: Array, axis: Array | None = None) -> Array
     """Before opset 6: a number of tiles, and an axis."""
     call.only_before(6, axis)
     if axis is not None:
-        at = wrap(int(scalar(axis)), x.ndim)
-        times = [int(scalar(reps)) if i == at else 1 for i in range(x.ndim)]
+        at, count = wrap(int(scalar(axis)), x.ndim), int(scalar(reps))
+        if at not in (scalar(axis), scalar(axis) + x.ndim) or count != scalar(reps):
+            raise Unfoldable
+        times = [count if i == at else 1 for i in range(x.ndim)]
     else:
         times = [int(r) for r in reps]
     if x.ndim != len(times):
@@ -129,7 +136,7 @@ def _pad(
     """Pads as attributes (`paddings` in 1, `pads` in 2) or as inputs; negative ones cut."""
     call.only_before(2, paddings)
     call.only_before(11, pads)
-    flat = axes_from(pads if pads is not None else paddings, cells)
+    flat = axes_from(pads if paddings is None else unambiguous(paddings), cells)
     chosen = [wrap(a, x.ndim) for a in axes_from(None, along) or range(x.ndim)]
     if flat is None or len(flat) != 2 * len(chosen) or len(set(chosen)) != len(chosen):
         raise Unfoldable

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ... import ops
@@ -11,12 +13,12 @@ from ..node import Node, broadcast
 from ..registry import Value, onnx_op
 
 
-@onnx_op("Relu", since=(6, 13, 14), ignores=("consumed_inputs",))
+@onnx_op("Relu", since=(1, 6, 13, 14))
 def relu(node: Node, x: Tensor) -> Tensor:
     return ops.relu(x)
 
 
-@onnx_op("LeakyRelu", since=(6, 16))
+@onnx_op("LeakyRelu", since=(1, 6, 16))
 def leaky_relu(node: Node, x: Tensor, *, alpha: float = 0.01) -> Tensor:
     return ops.leaky_relu(x, alpha)
 
@@ -27,9 +29,14 @@ def thresholded_relu(node: Node, x: Tensor, *, alpha: float = 1.0) -> Tensor:
     return ops.relu_above(x, alpha)
 
 
-@onnx_op("PRelu", since=(7, 9, 16))
+@onnx_op("PRelu", since=(1, 6, 7, 9, 16))
 def prelu(node: Node, x: Tensor, slope: Value) -> Tensor:
-    """The slope broadcasts to x, from the right."""
+    """The slope broadcasts to x, from the right; before version 7 it is one number, or one for each channel."""
+    if node.since < 7 and math.prod(slope.shape) != 1:
+        if x.rank < 2 or slope.shape != (x.shape[1],):
+            raise Refused("attribute form", f"a slope of shape {slope.shape} for {x.shape}")
+        channels = (x.shape[1], *(1,) * (x.rank - 2))
+        slope = slope.reshape(channels) if isinstance(slope, np.ndarray) else ops.reshape_if(slope, channels)
     if broadcast(x.shape, slope.shape) != x.shape:
         raise Refused("attribute form", f"the slope {slope.shape} does not broadcast to {x.shape}")
     if isinstance(slope, np.ndarray):
@@ -37,16 +44,16 @@ def prelu(node: Node, x: Tensor, slope: Value) -> Tensor:
     return ops.prelu_any(x, slope)
 
 
-@onnx_op("Elu", since=(6, 22))
+@onnx_op("Elu", since=(1, 6, 22))
 def elu(node: Node, x: Tensor, *, alpha: float = 1.0) -> Tensor:
     return ops.elu(x, alpha)
 
 
-@onnx_op("Selu", since=(6, 22))
-def selu(
-    node: Node, x: Tensor, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
-) -> Tensor:
-    return ops.selu(x, alpha, gamma)
+@onnx_op("Selu", since=(1, 6, 22))
+def selu(node: Node, x: Tensor, *, alpha: float | None = None, gamma: float | None = None) -> Tensor:
+    """The defaults had fewer digits in version 1."""
+    first, second = (1.6732, 1.0507) if node.since < 6 else (1.67326319217681884765625, 1.05070102214813232421875)
+    return ops.selu(x, first if alpha is None else alpha, second if gamma is None else gamma)
 
 
 @onnx_op("Celu", since=(12, 28))
@@ -54,12 +61,12 @@ def celu(node: Node, x: Tensor, *, alpha: float = 1.0) -> Tensor:
     return ops.celu(x, alpha)
 
 
-@onnx_op("Sigmoid", since=(6, 13))
+@onnx_op("Sigmoid", since=(1, 6, 13))
 def sigmoid(node: Node, x: Tensor) -> Tensor:
     return ops.sigmoid(x)
 
 
-@onnx_op("HardSigmoid", since=(6, 22))
+@onnx_op("HardSigmoid", since=(1, 6, 22))
 def hard_sigmoid(node: Node, x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
     return ops.sigmoid_hard(x, alpha, beta)
 
@@ -74,7 +81,7 @@ def swish(node: Node, x: Tensor, *, alpha: float = 1.0) -> Tensor:
     return ops.swish(x, alpha)
 
 
-@onnx_op("Tanh", since=(6, 13))
+@onnx_op("Tanh", since=(1, 6, 13))
 def tanh(node: Node, x: Tensor) -> Tensor:
     return ops.tanh(x)
 
@@ -116,7 +123,7 @@ def shrink(node: Node, x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> T
     return ops.where(ops.greater(x, lambd), ops.sub(x, bias), low)
 
 
-@onnx_op("Clip", since=(6, 11, 12, 13))
+@onnx_op("Clip", since=(1, 6, 11, 12, 13))
 def clip(
     node: Node,
     x: Tensor,

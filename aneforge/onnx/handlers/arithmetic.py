@@ -3,48 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor, const
-from ..node import Node, broadcast
+from ..node import Node, reshaped
+from ..node import broadcast as joint
 from ..registry import Value, onnx_op
+from ..shapes import aligned as aligned_shape
 
 
-def _check(x: Tensor, y: Tensor) -> None:
-    broadcast(x.shape, y.shape)  # refuses with the shapes what the operations below would call a wrong call
+def aligned(node: Node, x: Value, y: Value, broadcast: int, axis: int | None) -> Any:
+    """y as it stands to x: from version 7 on from the right; before, see `shapes.aligned`.
+
+    Raises:
+        Refused: they do not fit, or the rank is above 5."""
+    if node.since >= 7:
+        if broadcast or axis is not None:
+            raise Refused("attribute form", "the attributes 'broadcast' and 'axis' ended with opset 6")
+        joint(x.shape, y.shape)  # refuses with the shapes what the operations below would call a wrong call
+        return y
+    full = aligned_shape(x.shape, y.shape, bool(broadcast), axis)
+    return y.reshape(full) if isinstance(y, np.ndarray) else reshaped(y, full)
 
 
-@onnx_op("Add", since=(7, 13, 14))
-def add(node: Node, x: Tensor, y: Tensor) -> Tensor:
-    _check(x, y)
-    return ops.add(x, y)
+def _binary(op: str, join: Callable[[Tensor, Tensor], Tensor]) -> None:
+    @onnx_op(op, since=(1, 6, 7, 13, 14))
+    def binary(node: Node, x: Tensor, y: Tensor, *, broadcast: int = 0, axis: int | None = None) -> Tensor:
+        return join(x, aligned(node, x, y, broadcast, axis))
 
 
-@onnx_op("Sub", since=(7, 13, 14))
-def sub(node: Node, x: Tensor, y: Tensor) -> Tensor:
-    _check(x, y)
-    return ops.sub(x, y)
+_binary("Add", ops.add)
+_binary("Sub", ops.sub)
+_binary("Mul", ops.mul)
+_binary("Div", ops.real_div)
 
 
-@onnx_op("Mul", since=(7, 13, 14))
-def mul(node: Node, x: Tensor, y: Tensor) -> Tensor:
-    _check(x, y)
-    return ops.mul(x, y)
-
-
-@onnx_op("Div", since=(7, 13, 14))
-def div(node: Node, x: Tensor, y: Tensor) -> Tensor:
-    _check(x, y)
-    return ops.real_div(x, y)
-
-
-@onnx_op("Pow", since=(7, 12, 13, 15))
-def power(node: Node, x: Value, y: Value) -> Tensor:
+@onnx_op("Pow", since=(1, 7, 12, 13, 15))
+def power(node: Node, x: Value, y: Value, *, broadcast: int = 0, axis: int | None = None) -> Tensor:
     """A known exponent, one for all elements; or a known positive base: the engine's pow of others is unknown."""
-    shape = broadcast(x.shape, y.shape)
+    y = aligned(node, x, y, broadcast, axis)
+    shape = joint(x.shape, y.shape)
     if isinstance(y, np.ndarray):
         base = node.tensor(0)
         exponents = np.unique(y.astype(np.float64))
@@ -56,7 +58,7 @@ def power(node: Node, x: Value, y: Value) -> Tensor:
             return const(ops.filled(shape, 1.0))
         return ops.broadcast_to(ops.power(base, float(exponents[0])), shape)
     if isinstance(x, np.ndarray) and x.dtype.kind == "f" and np.isfinite(x).all() and (x > 0).all():
-        return ops.pow(node.tensor(0), node.tensor(1))
+        return ops.pow(node.tensor(0), aligned(node, x, node.tensor(1), broadcast, axis))
     raise Refused("computed parameter", "Pow with an exponent computed at run time takes a known positive base")
 
 
@@ -78,67 +80,67 @@ def pairwise(values: Sequence[Tensor], join: Callable[[Tensor, Tensor], Tensor])
 def _many(xs: Sequence[Tensor], join: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     if not xs:
         raise Refused("attribute form", "it has no inputs")
-    broadcast(*(x.shape for x in xs))
+    joint(*(x.shape for x in xs))
     return pairwise(xs, join)
 
 
-@onnx_op("Max", since=(6, 8, 12, 13))
+@onnx_op("Max", since=(1, 6, 8, 12, 13))
 def maximum(node: Node, *xs: Tensor) -> Tensor:
     return _many(xs, ops.maximum)
 
 
-@onnx_op("Min", since=(6, 8, 12, 13))
+@onnx_op("Min", since=(1, 6, 8, 12, 13))
 def minimum(node: Node, *xs: Tensor) -> Tensor:
     return _many(xs, ops.minimum)
 
 
-@onnx_op("Sum", since=(6, 8, 13))
+@onnx_op("Sum", since=(1, 6, 8, 13))
 def total(node: Node, *xs: Tensor) -> Tensor:
     return _many(xs, ops.add)
 
 
-@onnx_op("Mean", since=(6, 8, 13))
+@onnx_op("Mean", since=(1, 6, 8, 13))
 def mean(node: Node, *xs: Tensor) -> Tensor:
     """Scaled before adding, so that the sum does not leave fp16 where the mean does not."""
     return xs[0] if len(xs) == 1 else _many([ops.mul(x, 1.0 / len(xs)) for x in xs], ops.add)
 
 
-@onnx_op("Neg", since=(6, 13))
+@onnx_op("Neg", since=(1, 6, 13))
 def neg(node: Node, x: Tensor) -> Tensor:
     return ops.mul(x, -1.0)
 
 
-@onnx_op("Abs", since=(6, 13))
+@onnx_op("Abs", since=(1, 6, 13))
 def absolute(node: Node, x: Tensor) -> Tensor:
     return ops.abs(x)
 
 
-@onnx_op("Sqrt", since=(6, 13))
+@onnx_op("Sqrt", since=(1, 6, 13))
 def sqrt(node: Node, x: Tensor) -> Tensor:
     return ops.sqrt(x)
 
 
-@onnx_op("Reciprocal", since=(6, 13))
+@onnx_op("Reciprocal", since=(1, 6, 13))
 def reciprocal(node: Node, x: Tensor) -> Tensor:
     return ops.inverse(x, 0.0)
 
 
-@onnx_op("Exp", since=(6, 13))
+@onnx_op("Exp", since=(1, 6, 13))
 def exp(node: Node, x: Tensor) -> Tensor:
     return ops.exp(x)
 
 
-@onnx_op("Log", since=(6, 13))
+@onnx_op("Log", since=(1, 6, 13))
 def log(node: Node, x: Tensor) -> Tensor:
     return ops.log(x, 0.0)
 
 
-@onnx_op("Floor", since=(6, 13))
+@onnx_op("Floor", since=(1, 6, 13))
 def floor(node: Node, x: Tensor) -> Tensor:
     return ops.floor(x)
 
 
-@onnx_op("Ceil", since=(6, 13))
+@onnx_op("Ceil", since=(1, 6, 13))
 def ceil(node: Node, x: Tensor) -> Tensor:
     return ops.ceil(x)
 

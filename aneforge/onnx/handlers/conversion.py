@@ -17,9 +17,16 @@ from ..tensors import Array, numpy_dtype
 from .layout import NEW
 
 
-@onnx_op("Cast", since=(6, 9, *NEW, 28), layout=True, ignores=("saturate", "round_mode"))
-def cast(node: Node, x: Raw, *, to: int) -> Tensor:
-    """Between fp16 and fp32, from bool, and from the bytes of an input."""
+@onnx_op("Cast", since=(1, 6, 9, *NEW, 28), layout=True, ignores=("saturate", "round_mode"))
+def cast(node: Node, x: Raw, *, to: int | str) -> Tensor:
+    """Between fp16 and fp32, from bool, and from the bytes of an input. Version 1 names the type."""
+    if isinstance(to, str):
+        kinds: dict[str, np.dtype[Any]] = {
+            "FLOAT": np.dtype(np.float32),
+            "FLOAT16": np.dtype(np.float16),
+            "BOOL": np.dtype(bool),
+        }
+        return _cast(node, x, kinds.get(to.upper()) if node.since < 6 else None)
     return _cast(node, x, numpy_dtype(to))
 
 
@@ -51,9 +58,15 @@ def _cast(node: Node, x: Tensor, to: np.dtype[Any] | None) -> Tensor:
     raise Refused("data type", f"a cast from {source.name}")
 
 
-@onnx_op("Dropout", since=(7, 10, 12, 13, 22), layout=True, ignores=("seed", "ratio"))
-def dropout(node: Node, x: Data, ratio: Any_ = None, training: Known | None = None) -> Any:
+@onnx_op("Dropout", since=(1, 6, 7, 10, 12, 13, 22), layout=True, ignores=("seed", "ratio"))
+def dropout(
+    node: Node, x: Data, ratio: Any_ = None, training: Known | None = None, *, is_test: int | None = None
+) -> Any:
     """The input itself. The mask, from version 12 on, is all true."""
+    if (node.since < 7 and not is_test) or (node.since >= 7 and is_test is not None):
+        raise Refused(
+            "attribute form", "Dropout without is_test=1, which is training; before opset 7 it is the default"
+        )
     if training is not None and bool(training.reshape(-1)[0]) and not _zero(ratio):
         raise Refused("attribute form", "Dropout with training_mode")
     if node.wanted(1) and node.since < 12:

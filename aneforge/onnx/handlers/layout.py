@@ -11,9 +11,9 @@ from ... import ops
 from ...errors import Refused
 from ...ir import Tensor
 from ..folding import BUDGET
-from ..node import Node, broadcast, reshaped, wholes
+from ..node import Node, broadcast, reshaped, whole, wholes
 from ..registry import Any_, Data, Known, Raw, onnx_op
-from ..shapes import reshape_target, shape_of, slices, split_sizes, wrap
+from ..shapes import reshape_target, shape_of, slices, split_sizes, unambiguous, wrap
 from ..tensors import Array, numpy_dtype
 
 EXTENT = 1 << 20
@@ -47,10 +47,15 @@ def eye_like(node: Node, x: Any_, *, dtype: int = 0, k: int = 0) -> Array:
     return np.eye(rows, columns, k).astype(kind)
 
 
-@onnx_op("Reshape", since=(5, 14, *NEW), layout=True)
-def reshape(node: Node, x: Data, target: Known, *, allowzero: int = 0) -> Tensor:
-    """0 copies an extent (unless allowzero), -1 is what is left."""
-    return reshaped(x, reshape_target(x.shape, wholes(target), bool(allowzero)))
+@onnx_op("Reshape", since=(1, 5, 14, *NEW), layout=True)
+def reshape(
+    node: Node, x: Data, target: Known | None = None, *, allowzero: int = 0, shape: Sequence[int] | None = None
+) -> Tensor:
+    """To a shape that is an attribute (1) or an input: 0 copies an extent (unless allowzero), -1 is what is left."""
+    want = wholes(target) if target is not None else shape
+    if want is None:
+        raise Refused("attribute form", "no shape")
+    return reshaped(x, reshape_target(x.shape, want, bool(allowzero)))
 
 
 @onnx_op("Flatten", since=(1, 9, 11, 13, 21, 23, 24, 25), layout=True)
@@ -90,9 +95,13 @@ def unsqueeze(node: Node, x: Data, given: Known | None = None, *, axes: Sequence
     return ops.expand_dims(x, at) if at else x
 
 
-@onnx_op("Concat", since=(4, 11, 13), layout=True)
-def concat(node: Node, *xs: Any_, axis: int) -> Tensor:
-    """Known parts may be empty."""
+@onnx_op("Concat", since=(1, 4, 11, 13), layout=True)
+def concat(node: Node, *xs: Any_, axis: int | None = None) -> Tensor:
+    """Known parts may be empty. Version 1 has a default for the axis."""
+    if axis is None:
+        if node.since > 1:
+            raise Refused("attribute form", "the attribute 'axis' is missing")
+        axis = 1
     parts = [node.data(i) for i, x in enumerate(xs) if not (isinstance(x, np.ndarray) and x.size == 0)]
     if not parts:
         raise Refused("limit", "every part is empty")
@@ -105,18 +114,20 @@ def concat(node: Node, *xs: Any_, axis: int) -> Tensor:
     return ops.concat_any(parts, at)
 
 
-@onnx_op("Split", since=(2, 11, 13, 18), layout=True)
+@onnx_op("Split", since=(1, 2, 11, 13, 18), layout=True)
 def split(
     node: Node,
     x: Data,
     given: Known | None = None,
     *,
-    axis: int = 0,
+    axis: int | None = None,
     split: Sequence[int] | None = None,
     num_outputs: int | None = None,
 ) -> list[Tensor | None]:
-    """Pieces of given extents, or equal ones (from 18 on the last may be smaller)."""
-    at = wrap(axis, x.rank)
+    """Pieces of given extents, or equal ones (from 18 on the last may be smaller). Version 1 names no default axis."""
+    if axis is None and node.since == 1:
+        raise Refused("attribute form", "no axis")
+    at = wrap(axis or 0, x.rank)
     explicit = wholes(given) if given is not None else split
     sizes = split_sizes(x.shape[at], explicit, num_outputs or node.n_outputs)
     if len(sizes) != node.n_outputs or (explicit is None and node.since < 18 and x.shape[at] % node.n_outputs):
@@ -157,10 +168,16 @@ def expand(node: Node, x: Data, target: Known) -> Tensor:
     return ops.broadcast_to(reshaped(x, (1,) * len(shape)) if x.rank == 0 else x, shape)
 
 
-@onnx_op("Tile", since=(6, 13), layout=True)
-def tile(node: Node, x: Data, repeats: Known) -> Tensor:
-    """Each axis in turn, as a broadcast along a new axis before it: the engine's tile knows few factors."""
-    times = wholes(repeats)
+@onnx_op("Tile", since=(1, 6, 13), layout=True)
+def tile(node: Node, x: Data, repeats: Known, along: Known | None = None) -> Tensor:
+    """Each axis in turn, as a broadcast along a new axis before it: the engine's tile knows few factors. Version 1: a
+    number of copies, and the axis."""
+    times = wholes(repeats) if node.since > 1 else []
+    if node.since == 1:
+        if along is None:
+            raise Refused("attribute form", "no axis")
+        at, count = (whole(_counted(v), name) for v, name in ((along, "axis"), (repeats, "tiles")))
+        times = [count if i == wrap(at, x.rank) else 1 for i in range(x.rank)]
     if len(times) != x.rank or min(times, default=1) < 1:
         raise Refused("attribute form", f"repeats {times} for the shape {x.shape}")
     for axis, n in enumerate(times):
@@ -170,6 +187,12 @@ def tile(node: Node, x: Data, repeats: Known) -> Tensor:
         copies = ops.broadcast_to(ops.reshape(x, (before, 1, after)), (before, n, after))
         x = ops.reshape(copies, (*x.shape[:axis], n * x.shape[axis], *x.shape[axis + 1 :]))
     return x
+
+
+def _counted(value: Array) -> Array:
+    """Whole numbers that version 1 of Tile has in the data's type."""
+    exact = value.astype(np.int64) if np.isfinite(value).all() else value
+    return exact if (exact == value).all() else value
 
 
 @onnx_op("DepthToSpace", since=(1, 11, 13, 28), layout=True)
@@ -195,7 +218,7 @@ def _blocks(x: Tensor, blocksize: int, divides: int) -> None:
         raise Refused("attribute form", f"blocks of {blocksize} for the shape {x.shape}")
 
 
-@onnx_op("Pad", since=(2, 11, 18, *NEW), layout=True)
+@onnx_op("Pad", since=(1, 2, 11, 18, *NEW), layout=True)
 def pad(
     node: Node,
     x: Data,
@@ -204,10 +227,13 @@ def pad(
     along: Known | None = None,
     *,
     mode: str = "constant",
+    paddings: Sequence[int] | None = None,
     pads: Sequence[int] | None = None,
     value: float = 0.0,
 ) -> Tensor:
-    """Pads as attributes (2) or as inputs; negative ones cut."""
+    """Pads as attributes (1 and 2) or as inputs; negative ones cut."""
+    if paddings is not None:
+        pads = unambiguous(paddings)
     flat = wholes(cells) if cells is not None else list(pads or ())
     chosen = [wrap(a, x.rank) for a in wholes(along)] if along is not None else list(range(x.rank))
     if len(flat) != 2 * len(chosen) or len(set(chosen)) != len(chosen):

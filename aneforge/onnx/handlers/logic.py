@@ -7,57 +7,53 @@ import numpy as np
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor, const
-from ..node import Node, broadcast
+from ..node import Node
+from ..node import broadcast as joint
 from ..registry import Any_, Bool, Data, Mask, onnx_op
+from .arithmetic import aligned
 
 
-@onnx_op("Greater", since=(7, 9, 13))
-def greater(node: Node, x: Tensor, y: Tensor) -> Bool:
-    broadcast(x.shape, y.shape)
-    return ops.greater(x, y)
+@onnx_op("Greater", since=(1, 7, 9, 13))
+def greater(node: Node, x: Tensor, y: Tensor, *, broadcast: int = 0, axis: int | None = None) -> Bool:
+    return ops.greater(x, aligned(node, x, y, broadcast, axis))
 
 
-@onnx_op("Less", since=(7, 9, 13))
-def less(node: Node, x: Tensor, y: Tensor) -> Bool:
-    broadcast(x.shape, y.shape)
-    return ops.less(x, y)
+@onnx_op("Less", since=(1, 7, 9, 13))
+def less(node: Node, x: Tensor, y: Tensor, *, broadcast: int = 0, axis: int | None = None) -> Bool:
+    return ops.less(x, aligned(node, x, y, broadcast, axis))
 
 
 @onnx_op("GreaterOrEqual", since=(12, 16))
 def greater_or_equal(node: Node, x: Tensor, y: Tensor) -> Bool:
-    broadcast(x.shape, y.shape)
+    joint(x.shape, y.shape)
     return ops.greater_equal(x, y)
 
 
 @onnx_op("LessOrEqual", since=(12, 16))
 def less_or_equal(node: Node, x: Tensor, y: Tensor) -> Bool:
-    broadcast(x.shape, y.shape)
+    joint(x.shape, y.shape)
     return ops.less_equal(x, y)
 
 
-@onnx_op("Equal", since=(7, 11, 13, 19))
-def equal(node: Node, x: Data, y: Data) -> Bool:
+@onnx_op("Equal", since=(1, 7, 11, 13, 19))
+def equal(node: Node, x: Data, y: Data, *, broadcast: int = 0, axis: int | None = None) -> Bool:
     """Of floats, or of bools as masks."""
-    broadcast(x.shape, y.shape)
-    return ops.equal(x, y)
+    return ops.equal(x, aligned(node, x, y, broadcast, axis))
 
 
-@onnx_op("And", since=(7,))
-def logical_and(node: Node, x: Mask, y: Mask) -> Mask:
-    broadcast(x.shape, y.shape)
-    return ops.mask_and(x, y)
+@onnx_op("And", since=(1, 7))
+def logical_and(node: Node, x: Mask, y: Mask, *, broadcast: int = 0, axis: int | None = None) -> Mask:
+    return ops.mask_and(x, aligned(node, x, y, broadcast, axis))
 
 
-@onnx_op("Or", since=(7,))
-def logical_or(node: Node, x: Mask, y: Mask) -> Mask:
-    broadcast(x.shape, y.shape)
-    return ops.mask_or(x, y)
+@onnx_op("Or", since=(1, 7))
+def logical_or(node: Node, x: Mask, y: Mask, *, broadcast: int = 0, axis: int | None = None) -> Mask:
+    return ops.mask_or(x, aligned(node, x, y, broadcast, axis))
 
 
-@onnx_op("Xor", since=(7,))
-def logical_xor(node: Node, x: Mask, y: Mask) -> Mask:
-    broadcast(x.shape, y.shape)
-    return ops.mask_xor(x, y)
+@onnx_op("Xor", since=(1, 7))
+def logical_xor(node: Node, x: Mask, y: Mask, *, broadcast: int = 0, axis: int | None = None) -> Mask:
+    return ops.mask_xor(x, aligned(node, x, y, broadcast, axis))
 
 
 @onnx_op("Not", since=(1,))
@@ -73,7 +69,7 @@ def where(node: Node, condition: Bool, x: Data, y: Data) -> Tensor:
     """A selection, never a product with the mask: what is not chosen may be infinite."""
     if node.dtype(1) != node.dtype(2):
         raise Refused("data type", f"the branches are {node.dtype(1)} and {node.dtype(2)}")
-    shape = broadcast(condition.shape, x.shape, y.shape)
+    shape = joint(condition.shape, x.shape, y.shape)
     if condition.is_const:
         condition = const(np.broadcast_to(condition.value, shape))
     elif condition.shape != shape:

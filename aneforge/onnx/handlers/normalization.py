@@ -20,7 +20,7 @@ def nonnegative(epsilon: float) -> float:
     return epsilon
 
 
-@onnx_op("BatchNormalization", since=(7, 9, 14, 15), ignores=("momentum",))
+@onnx_op("BatchNormalization", since=(1, 6, 7, 9, 14, 15), ignores=("momentum",))
 def batch_normalization(
     node: Node,
     x: Tensor,
@@ -30,10 +30,13 @@ def batch_normalization(
     variance: Known,
     *,
     epsilon: float = 1e-5,
+    is_test: int = 0,
     spatial: int = 1,
     training_mode: int = 0,
 ) -> Tensor:
     """Inference only, folded to a factor and an addend for each channel in float64: never narrowed before that."""
+    if node.since < 7 and not is_test:
+        raise Refused("attribute form", "is_test=0, which is training; before opset 7 it is the default")
     if training_mode or not spatial:
         raise Refused("attribute form", "training_mode, or statistics for each cell (spatial=0)")
     channels = x.shape[1] if x.rank > 1 else 1
@@ -92,7 +95,7 @@ def _parameter(value: Value) -> Value:
     return finite(value, "scale or bias") if isinstance(value, np.ndarray) else value
 
 
-@onnx_op("InstanceNormalization", since=(1, 6, 22), ignores=("consumed_inputs",))
+@onnx_op("InstanceNormalization", since=(1, 6, 22))
 def instance_normalization(node: Node, x: Tensor, scale: Value, bias: Value, *, epsilon: float = 1e-5) -> Tensor:
     """Over the spatial axes of each channel."""
     if x.rank < 3:

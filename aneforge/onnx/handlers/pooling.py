@@ -131,7 +131,7 @@ def max_pool(
     return _pool(x, "max", w, outs, bool(ceil_mode), False)
 
 
-@onnx_op("AveragePool", since=(7, 10, 11, 19, 22), own_shape=True)
+@onnx_op("AveragePool", since=(1, 7, 10, 11, 19, 22), own_shape=True)
 def average_pool(
     node: Node,
     x: Tensor,
@@ -150,7 +150,7 @@ def average_pool(
     return _pool(x, "avg", w, outs, bool(ceil_mode), bool(count_include_pad))
 
 
-@onnx_op("LpPool", since=(2, 11, 18, 22), own_shape=True)
+@onnx_op("LpPool", since=(1, 2, 11, 18, 22), own_shape=True)
 def lp_pool(
     node: Node,
     x: Tensor,
@@ -159,7 +159,7 @@ def lp_pool(
     auto_pad: str = "NOTSET",
     ceil_mode: int = 0,
     dilations: Sequence[int] | None = None,
-    p: int = 2,
+    p: float = 2,
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
@@ -204,8 +204,8 @@ def global_max_pool(node: Node, x: Tensor) -> Tensor:
     return ops.reduce_max(x, _spatial(x), True) if x.rank > 2 else x
 
 
-@onnx_op("GlobalLpPool", since=(2, 22))
-def global_lp_pool(node: Node, x: Tensor, *, p: int = 2) -> Tensor:
+@onnx_op("GlobalLpPool", since=(1, 2, 22))
+def global_lp_pool(node: Node, x: Tensor, *, p: float = 2) -> Tensor:
     """p = 1 and 2."""
     if p not in (1, 2):
         raise Refused("attribute form", f"GlobalLpPool with p = {p}; 1 and 2 have a form")

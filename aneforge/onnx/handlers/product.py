@@ -10,7 +10,8 @@ import numpy as np
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor, const
-from ..node import MAX_RANK, Node, broadcast, finite, reshaped
+from ..node import MAX_RANK, Node, finite, reshaped
+from ..node import broadcast as joint
 from ..registry import Value, onnx_op
 
 
@@ -30,13 +31,13 @@ def product(x: Tensor, y: Tensor) -> Tensor:
     """matmul_any, with refusals instead of errors for shapes that do not fit."""
     if x.rank == 0 or y.rank == 0 or x.shape[-1] != y.shape[max(0, y.rank - 2)]:
         raise Refused("attribute form", f"the shapes {x.shape} and {y.shape} do not fit")
-    broadcast(x.shape[:-2], y.shape[:-2])
+    joint(x.shape[:-2], y.shape[:-2])
     if x.rank == y.rank == 1:
         return reshaped(ops.matmul_any(reshaped(x, (1, *x.shape)), y), ())
     return ops.matmul_any(x, y)
 
 
-@onnx_op("Gemm", since=(7, 9, 11, 13))
+@onnx_op("Gemm", since=(1, 6, 7, 9, 11, 13))
 def gemm(
     node: Node,
     a: Value,
@@ -47,8 +48,12 @@ def gemm(
     beta: float = 1.0,
     transA: int = 0,
     transB: int = 0,
+    broadcast: int = 0,
 ) -> Tensor:
-    """alpha A' B' + beta C; C broadcasts to the product, from the right. Factors go into constants where they can."""
+    """alpha A' B' + beta C; C broadcasts to the product, from the right (before version 7 only where `broadcast` says
+    so). Factors go into constants where they can."""
+    if broadcast and node.since >= 7:
+        raise Refused("attribute form", "the attribute 'broadcast' ended with opset 6")
     left, right = _matrix(node, a, 0, transA), _matrix(node, b, 1, transB)
     factor = alpha
     if isinstance(right, np.ndarray) and factor != 1.0:
@@ -60,7 +65,7 @@ def gemm(
         y = ops.mul(y, factor)
     if c is None or beta == 0:
         return y
-    if broadcast(y.shape, c.shape) != y.shape:
+    if joint(y.shape, c.shape) != y.shape or (node.since < 7 and not broadcast and c.shape != y.shape):
         raise Refused("attribute form", f"C of shape {c.shape} does not broadcast to {y.shape}")
     if isinstance(c, np.ndarray):
         node.const(c, node.view.inputs[2])

@@ -18,11 +18,22 @@ from ..tensors import Array
 from .layout import EXTENT
 
 
-@onnx_op("Upsample", since=(7, 9))
+@onnx_op("Upsample", since=(1, 7, 9))
 def upsample(
-    node: Node, x: Tensor, given: Known | None = None, *, mode: str = "nearest", scales: Sequence[float] = ()
+    node: Node,
+    x: Tensor,
+    given: Known | None = None,
+    *,
+    mode: str = "nearest",
+    scales: Sequence[float] = (),
+    height_scale: float | None = None,
+    width_scale: float | None = None,
 ) -> Tensor:
-    """Scales as an attribute (7) or as an input (9)."""
+    """Scales of the last two axes (1), or of all, as an attribute (7) or as an input (9)."""
+    if node.since == 1:
+        if height_scale is None or width_scale is None or x.rank != 4:
+            raise Refused("attribute form", "height_scale or width_scale is missing, or the rank is not 4")
+        scales = (1.0, 1.0, height_scale, width_scale)
     factors = [float(s) for s in given.reshape(-1)] if given is not None else list(scales)
     return _resize(node, x, _scaled(x, factors, range(x.rank)), mode, "asymmetric", "simple")
 
