@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Refused
-from ..ir import Tensor
+from ..ir import Tensor, const
 from . import elementwise as e
 from . import reduce as r
 from . import shape as s
 from .base import axes_of, axis_of
 from .contract import LONGEST, contract_axis, reshape_if
+from .masks import filled
 
 SHORT = 16
 """Below this many terms the native reduction's rounding stays within a few units in the last place."""
@@ -160,6 +161,34 @@ def product(x: Tensor, axes: int | Sequence[int] | None = None, keep_dims: bool 
             pair = s.concat((pair, s.slice_by_size(out, (count - 1, 0), (1, width))), 0)
         out, count = pair, out.shape[0] - half
     return reshape_if(out, r.reduced(x.shape, over, keep_dims))
+
+
+def running_product(x: Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """Cumulative product along `axis`, over up to 256 elements: log2(n) times, each element takes on the one that
+    stands 1, 2, 4, … before it. With the axis in front, where slices are safe (Q08, Q09)."""
+    at = axis_of("running_product", "axis", axis, x.rank)
+    n = x.shape[at]
+    if n > 256:
+        raise Refused("limit", f"a running product over {n} elements; up to 256 have a form")
+    order = [at, *(i for i in range(x.rank) if i != at)]
+    moved = x if at == 0 else s.transpose(x, order)
+    rest = math.prod(moved.shape[1:])
+    y = reshape_if(moved, (n, rest))
+    y = s.reverse(y, (0,)) if reverse else y
+
+    def rows(first: int, count: int) -> Tensor:
+        return s.slice_by_size(y, (first, 0), (count, rest))
+
+    if exclusive:
+        ones = const(filled((1, rest), 1.0))
+        y = s.concat((ones, rows(0, n - 1)), 0) if n > 1 else ones
+    step = 1
+    while step < n:
+        y = s.concat((rows(0, step), e.mul(rows(step, n - step), rows(0, n - step))), 0)
+        step *= 2
+    y = s.reverse(y, (0,)) if reverse else y
+    y = reshape_if(y, moved.shape)
+    return y if at == 0 else s.transpose(y, [order.index(i) for i in range(x.rank)])
 
 
 def argmax_first(x: Tensor, axis: int = -1, keep_dims: bool = True, smallest: bool = False) -> Tensor:

@@ -69,6 +69,7 @@ def rows() -> Iterator[Row]:
         pools,
         activations,
         arithmetic,
+        elementary,
         logic,
         products,
         layouts,
@@ -222,9 +223,26 @@ def arithmetic() -> Iterator[Row]:
     for op in ("Sqrt", "Log", "Reciprocal"):
         yield Row(op, 13, (positive,))
     yield Row("Round", 11, (np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 1023.5, 2047, 0.49975586], np.float32),))
-    angles = np.linspace(-12, 12, 50).astype(np.float16).astype(np.float32)
-    for op in ("Sin", "Cos"):
-        yield Row(op, 17, (angles,), fp32=(2e-3, 2e-3), fp16=(5e-3, 1.5e-2))
+
+
+def elementary() -> Iterator[Row]:
+    inside = np.linspace(-1, 1, 33, dtype=np.float32)
+    for op, x in (
+        ("Sin", normal(3, 40, scale=20)),
+        ("Cos", normal(3, 40, scale=20)),
+        ("Tan", normal(3, 40)),
+        ("Asin", inside),
+        ("Acos", inside),
+        ("Atan", normal(3, 40, scale=3)),
+        ("Sinh", normal(3, 40, scale=3)),
+        ("Cosh", normal(3, 40, scale=3)),
+        ("Asinh", normal(3, 40, scale=30)),
+        ("Acosh", 1 + np.abs(normal(3, 40, scale=30))),
+        ("Atanh", inside[1:-1]),
+    ):
+        yield Row(op, 17, (x,))
+        yield Row(op, 22, (x,))
+    yield Row("Atan", 17, (np.array([0.0, -0.0, 60000.0, -60000.0, 1.0], np.float32),))
 
 
 def logic() -> Iterator[Row]:

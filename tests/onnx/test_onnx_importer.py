@@ -201,7 +201,7 @@ def refused(nodes, inputs=X, constants=None, outputs=Y, **more) -> str:
 
 def test_a_version_without_handler_is_refused_by_its_number() -> None:
     """Upsample ended with opset 10."""
-    with pytest.raises(Refused, match="Upsample version 10 .opset 11. has no handler"):
+    with pytest.raises(Refused, match=r"Upsample version 10 .opset 11. has no handler"):
         find("Upsample", "", 11)
 
 

@@ -100,15 +100,65 @@ def test_power_of_unknown_sign_is_refused():
         ops.power(input("x", (2,)), 9.0)
 
 
-@pytest.mark.parametrize("wide", [30.0, 8.0])
-def test_sine_and_cosine(wide):
-    check(ops.sine, np.sin, (4000,), values=lambda s: R.uniform(-wide, wide, s), fp32=1.2e-3, fp16=2.4e-3)
-    check(ops.cosine, np.cos, (4000,), values=lambda s: R.uniform(-wide, wide, s), fp32=1.2e-3, fp16=2.4e-3)
-
-
 def every_finite_fp16():
     bits = np.arange(65536, dtype=np.uint16).view(np.float16)
     return bits[np.isfinite(bits)]
+
+
+@pytest.mark.parametrize(
+    ("build", "reference", "low", "high", "relative"),
+    [
+        (ops.arc_tangent, np.arctan, -65504, 65504, True),
+        (ops.arc_sine, np.arcsin, -1, 1, True),
+        (ops.arc_cosine, np.arccos, -1, 1, True),
+        (ops.hyperbolic_sine, np.sinh, -11.75, 11.75, True),
+        (ops.hyperbolic_cosine, np.cosh, -11.75, 11.75, True),
+        (ops.area_sine, np.arcsinh, -65504, 65504, True),
+        (ops.area_cosine, np.arccosh, 1, 65504, True),
+        (ops.area_tangent, np.arctanh, -0.9995, 0.9995, True),
+        (ops.tangent, np.tan, -30, 30, True),
+        (ops.sine, np.sin, -700, 700, False),
+        (ops.cosine, np.cos, -700, 700, False),
+    ],
+)
+def test_elementary_functions_over_the_fp16_domain(build, reference, low, high, relative):
+    """Every fp16 value of the range: in fp32 to the polynomials' error, in fp16 to a few roundings."""
+    x = every_finite_fp16()
+    x = x[(x >= low) & (x <= high)]
+    built = program(build(input("x0", x.shape)))
+    want = reference(x.astype(np.float64))
+    scale = np.maximum(np.abs(want), 6.2e-5) if relative else 1.0  # below it fp16 loses digits of its own
+    for numerics, tolerance in (("fp32", 2e-5), ("fp16", 5e-3)):
+        got = run(built, {"x0": x}, numerics)["y0"].astype(np.float64)
+        assert np.max(np.abs(got - want) / scale) < tolerance, numerics
+
+
+def test_elementary_functions_at_their_ends():
+    x = np.array([1, -1, 12, -12], np.float16)
+    run_ = lambda build: run(program(build(input("x0", x.shape))), {"x0": x})["y0"]  # noqa: E731
+    np.testing.assert_array_equal(run_(ops.area_tangent)[:2], [np.inf, -np.inf])
+    np.testing.assert_array_equal(run_(ops.hyperbolic_sine)[2:], [np.inf, -np.inf])
+    np.testing.assert_array_equal(run_(ops.hyperbolic_cosine)[2:], [np.inf, np.inf])
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_product(axis, exclusive, reverse):
+    def reference(x):
+        way = np.flip(x, axis) if reverse else x
+        if exclusive:
+            way = np.concatenate([np.ones_like(np.take(way, [0], axis)), np.delete(way, -1, axis)], axis)
+        out = np.cumprod(way, axis)
+        return np.flip(out, axis) if reverse else out
+
+    check(lambda x: ops.running_product(x, axis, exclusive, reverse), reference, (3, 5, 4))
+    check(lambda x: ops.running_product(x, axis, exclusive, reverse), reference, (1, 1, 1))
+
+
+def test_a_long_running_product_is_refused():
+    with pytest.raises(Refused):
+        ops.running_product(input("x0", (257,)), 0)
 
 
 @pytest.mark.parametrize(("build", "reference"), [(ops.round_half_even, np.rint), (ops.trunc, np.trunc)])

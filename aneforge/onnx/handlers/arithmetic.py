@@ -154,14 +154,3 @@ def round_even(node: Node, x: Tensor) -> Tensor:
 @onnx_op("Sign", since=(9, 13))
 def sign(node: Node, x: Tensor) -> Tensor:
     return ops.sign(x)
-
-
-@onnx_op("Sin", since=(7, 22))
-def sin(node: Node, x: Tensor) -> Tensor:
-    """With the argument brought into range first; older engines have no sin, newer ones an inaccurate one."""
-    return ops.sine(x)
-
-
-@onnx_op("Cos", since=(7, 22))
-def cos(node: Node, x: Tensor) -> Tensor:
-    return ops.cosine(x)

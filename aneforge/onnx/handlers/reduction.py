@@ -106,3 +106,8 @@ def hardmax(node: Node, x: Tensor, *, axis: int | None = None) -> Tensor:
 @onnx_op("CumSum", since=(11, 14))
 def cumsum(node: Node, x: Tensor, axis: Known, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
     return ops.running_sum(x, wrap(whole(axis, "axis"), x.rank), bool(exclusive), bool(reverse))
+
+
+@onnx_op("CumProd", since=(26,))
+def cumprod(node: Node, x: Tensor, axis: Known, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
+    return ops.running_product(x, wrap(whole(axis, "axis"), x.rank), bool(exclusive), bool(reverse))
