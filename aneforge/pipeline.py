@@ -8,10 +8,26 @@ from dataclasses import dataclass
 
 from . import backends, engine_time, mil, passes
 from .backends import Executable
-from .ir import Program
+from .ir import Fired, Notes, Origin, Program
 from .options import Options
 from .passes.optimize import chosen
 from .targets import Target
+
+
+@dataclass(frozen=True)
+class RuleNote:
+    """What a rewrite rule did with nodes of the model.
+
+    Attributes:
+        what: "fired", "block" (it knows them by name and had nothing to rewrite), or "nearly".
+        condition: for "nearly", what failed; else "".
+        nodes: positions in the graph (names, where the program was written by hand).
+    """
+
+    rule: str
+    what: str
+    condition: str
+    nodes: tuple[int | str, ...]
 
 
 @dataclass(frozen=True)
@@ -19,13 +35,15 @@ class Lowered:
     """A program as the target takes it, not yet compiled.
 
     Attributes:
-        fired: names of the rewrite rules that fired, and how often.
+        fired: names of the rewrite rules that fired, and how often; blocks that a rule knows count too.
+        notes: where, and where they nearly did.
         seconds: time of each stage so far.
         risks: what may go wrong for some inputs, from the ranges of values.
     """
 
     program: Program
     fired: Mapping[str, int]
+    notes: tuple[RuleNote, ...]
     seconds: Mapping[str, float]
     risks: tuple[passes.Risk, ...] = ()
 
@@ -37,13 +55,14 @@ class Compiled:
     Attributes:
         executable: runs it; its ports carry the names of the program's inputs and outputs.
         n_ops: operations of the program as compiled, constants not counted.
-        fired, seconds, risks: as in `Lowered`.
+        fired, notes, seconds, risks: as in `Lowered`.
         estimate_us: estimated microseconds of one run on the target's engine (never measured).
     """
 
     executable: Executable
     n_ops: int
     fired: Mapping[str, int]
+    notes: tuple[RuleNote, ...]
     seconds: Mapping[str, float]
     estimate_us: float
     risks: tuple[passes.Risk, ...] = ()
@@ -82,15 +101,31 @@ def compile_program(program: Program, options: Options, target: Target) -> Compi
 def lower(program: Program, options: Options, target: Target) -> Lowered:
     """The first half of `compile_program`: up to a legal program."""
     start = time.perf_counter()
-    program, fired = passes.optimize(_without_idle_inputs(program), options.opt)
+    said = Notes()
+    program, fired = passes.optimize(_without_idle_inputs(program), options.opt, said)
     middle = time.perf_counter()
     program = passes.halved(_without_idle_inputs(passes.legalize(program, target)), target)
     risks = tuple(passes.risks(program, target))
     end = time.perf_counter()
+    notes = _notes(fired, said)
     counts: dict[str, int] = {}
-    for rule, _ in fired:
-        counts[rule.name] = counts.get(rule.name, 0) + 1
-    return Lowered(program, counts, {"optimize": middle - start, "legalize": end - middle}, risks)
+    for note in notes:
+        if note.what != "nearly":
+            counts[note.rule] = counts.get(note.rule, 0) + 1
+    return Lowered(program, counts, notes, {"optimize": middle - start, "legalize": end - middle}, risks)
+
+
+def _notes(fired: list[Fired], said: Notes) -> tuple[RuleNote, ...]:
+    """In words and numbers, which keep no program alive."""
+    return (
+        *(RuleNote(rule.name, "fired", "", _nodes(origin)) for rule, origin in fired),
+        *(RuleNote(rule.name, "block", "", _nodes(origin)) for rule, origin in said.blocks),
+        *(RuleNote(near.rule.name, "nearly", near.condition, _nodes(near.origin)) for near in said.near),
+    )
+
+
+def _nodes(origin: Origin) -> tuple[int | str, ...]:
+    return tuple(sorted(origin, key=lambda mark: (isinstance(mark, str), mark)))
 
 
 def finish(lowered: Lowered, options: Options, target: Target) -> Compiled:
@@ -104,7 +139,7 @@ def finish(lowered: Lowered, options: Options, target: Target) -> Compiled:
     seconds = {**lowered.seconds, "write": middle - start, "compile": end - middle}
     n_ops = sum(not op.is_leaf for op in program.ops)
     estimate = engine_time.microseconds(program, target)
-    return Compiled(executable, n_ops, lowered.fired, seconds, estimate, lowered.risks)
+    return Compiled(executable, n_ops, lowered.fired, lowered.notes, seconds, estimate, lowered.risks)
 
 
 def _without_idle_inputs(program: Program) -> Program:

@@ -143,6 +143,7 @@ def _record(
             macs=made.region.macs,
             n_ops=made.compiled.n_ops,
             fired=made.compiled.fired,
+            notes=made.compiled.notes,
             seconds=made.compiled.seconds,
             estimate_us=made.compiled.estimate_us,
             describe=made.compiled.executable.describe(),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aneforge.errors import Reason
+from aneforge.pipeline import RuleNote
 
 _records: dict[int, SessionRecord] = {}
 _lock = threading.Lock()  # never held while anything outside this module is called
@@ -39,6 +40,7 @@ class RegionRecord:
     macs: int
     n_ops: int
     fired: Mapping[str, int]
+    notes: tuple[RuleNote, ...]
     seconds: Mapping[str, float]
     estimate_us: float
     describe: str

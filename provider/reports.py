@@ -15,6 +15,7 @@ from typing import Any
 
 import aneforge
 from aneforge.backends import native
+from aneforge.pipeline import RuleNote
 
 from . import records
 from .records import GraphRecord, SessionRecord
@@ -53,7 +54,8 @@ class RegionReport:
     Attributes:
         where: who computes it.
         mil_ops: operations of the program.
-        rules: rewrite rules that fired, and how often.
+        rules: rewrite rules that fired (and blocks that they know by name), and how often.
+        rule_notes: on which nodes of the graph, and where a rule nearly fired, with the condition that failed.
         seconds: time of each stage of making it, on this machine's CPU.
         engine_estimate_us: estimated microseconds of one run on the target's engine; an estimate, never a measurement.
         runs, saturated, nonfinite: runs so far; those in which finite inputs went beyond fp16's range, and those in
@@ -69,6 +71,7 @@ class RegionReport:
     macs: int
     mil_ops: int
     rules: Mapping[str, int]
+    rule_notes: tuple[RuleNote, ...]
     seconds: Mapping[str, float]
     engine_estimate_us: float
     details: str
@@ -211,6 +214,7 @@ def _region(graph: GraphRecord, r: records.RegionRecord, counts: Mapping[str, An
         macs=r.macs,
         mil_ops=r.n_ops,
         rules=dict(r.fired),
+        rule_notes=r.notes,
         seconds=dict(r.seconds),
         engine_estimate_us=r.estimate_us,
         details=r.describe,

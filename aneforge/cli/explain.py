@@ -13,7 +13,12 @@ from .errors import MODEL, OK
 def configure(parser: argparse.ArgumentParser) -> None:
     arguments.add_model(parser)
     baseline.configure(parser)
-    parser.add_argument("--json", action="store_true", help="the report as JSON")
+    parser.add_argument("--json", action="store_true", help="the report as JSON (with what --rules says)")
+    parser.add_argument(
+        "--rules",
+        action="store_true",
+        help="for each rewrite rule, where it fired, and where it nearly did and why not",
+    )
 
 
 def main(given: argparse.Namespace) -> int:
@@ -30,7 +35,10 @@ def main(given: argparse.Namespace) -> int:
             told["strict"] = {"loads": refusal is None, "refusal": refusal}
         print(json.dumps(told, indent=1))
     else:
-        _show(report)
+        if given.rules:
+            _show_rules(report)
+        else:
+            _show(report)
         if given.strict:
             print(f"\nstrict: {'loads as one program' if refusal is None else refusal}")
     nodes = [
@@ -69,3 +77,23 @@ def _show(report: Any) -> None:
     print(f"\n{summary(report)}")
     for warning in report.warnings:
         print(warning)
+
+
+def _show_rules(report: Any) -> None:
+    """A row for each rule and condition, with the nodes of each place; then the rules that had nothing to do."""
+    from ..passes import RULES
+
+    names = {(n.graph, n.index): f"{n.op} {n.name!r}" if n.name else f"{n.op} #{n.index}" for n in report.nodes}
+    places: dict[tuple[str, str], list[str]] = {}
+    for region in report.regions:
+        for note in region.rule_notes:
+            nodes = " + ".join(names.get((region.graph, i), str(i)) for i in note.nodes) or "(a constant)"
+            what = f"nearly: {note.condition}" if note.what == "nearly" else note.what
+            places.setdefault((note.rule, what), []).append(nodes)
+    rows = []
+    for rule in RULES:
+        own = sorted((what, nodes) for (name, what), nodes in places.items() if name == rule.name)
+        rows += [[rule.name, str(len(nodes)), what, "; ".join(nodes)] for what, nodes in own]
+    tables.show(["rule", "times", "what", "nodes"], rows)
+    idle = [rule.name for rule in RULES if all(name != rule.name for name, _ in places)]
+    print(f"\nnothing to do for: {', '.join(idle)}")

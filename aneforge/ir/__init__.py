@@ -3,6 +3,7 @@
 """
 
 from .core import DTYPES, Op, Origin, Tensor, Type, const, input, only_origin, origin
+from .notes import Near, Notes, miss, recognize
 from .program import Program, replace, substitute, topological
 from .rewrite import Fired, Replacement, Rule, RuleSet, Uses, rewrite, rule
 from .verify import register_type_rule, verify
@@ -10,6 +11,8 @@ from .verify import register_type_rule, verify
 __all__ = [
     "DTYPES",
     "Fired",
+    "Near",
+    "Notes",
     "Op",
     "Origin",
     "Program",
@@ -21,8 +24,10 @@ __all__ = [
     "Uses",
     "const",
     "input",
+    "miss",
     "only_origin",
     "origin",
+    "recognize",
     "register_type_rule",
     "replace",
     "rewrite",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .core import Op, Origin, Tensor, only_origin
+from .notes import Notes
 from .program import Program, topological
 
 Replacement = Tensor | Sequence[Tensor] | None
@@ -54,16 +55,18 @@ class Rule:
     required: bool = False
     quirks: tuple[str, ...] = ()
     """Rows of the quirk table that the rule works around."""
+    group: str = ""
+    """A word that switches several rules off together."""
 
 
 def rule(
-    name: str, kinds: str | Iterable[str], reason: str, *, required: bool = False, quirks: str = ""
+    name: str, kinds: str | Iterable[str], reason: str, *, required: bool = False, quirks: str = "", group: str = ""
 ) -> Callable[[Callable[[Op, Uses], Replacement]], Rule]:
     """Makes a Rule of the function below it. `kinds` and `quirks`: words separated by blanks."""
     anchors = frozenset(kinds.split() if isinstance(kinds, str) else kinds)
 
     def make(apply: Callable[[Op, Uses], Replacement]) -> Rule:
-        return Rule(name, reason, anchors, apply, required, tuple(quirks.split()))
+        return Rule(name, reason, anchors, apply, required, tuple(quirks.split()), group)
 
     return make
 
@@ -83,10 +86,13 @@ class RuleSet:
         return any(each.apply(op, uses) is not None for each in self.by_kind.get(op.kind, ()))
 
 
-def rewrite(program: Program, rules: Iterable[Rule] | RuleSet) -> tuple[Program, list[Fired]]:
+def rewrite(
+    program: Program, rules: Iterable[Rule] | RuleSet, notes: Notes | None = None
+) -> tuple[Program, list[Fired]]:
     """Applies `rules` (the earlier wins where two match) until none fires.
 
-    Returns the program and, for each firing, the rule and the origins of what it replaced.
+    Returns the program and, for each firing, the rule and the origins of what it replaced. `notes`, if given, is filled
+    with what the rules say of the program in the end.
 
     Raises:
         TypeError: a rule returned another type than what it replaced.
@@ -95,7 +101,12 @@ def rewrite(program: Program, rules: Iterable[Rule] | RuleSet) -> tuple[Program,
     by_kind = (rules if isinstance(rules, RuleSet) else RuleSet(rules)).by_kind
     fired: list[Fired] = []
     for _ in range(_ROUNDS):
-        program, news = _sweep(program, by_kind)
+        if notes is None:
+            program, news = _sweep(program, by_kind, None)
+        else:
+            notes.forget()
+            with notes.listening():
+                program, news = _sweep(program, by_kind, notes)
         fired += news
         if not news:
             return program, fired
@@ -103,7 +114,7 @@ def rewrite(program: Program, rules: Iterable[Rule] | RuleSet) -> tuple[Program,
     raise RuntimeError(f"rewriting does not come to rest; still firing: {', '.join(names)}")
 
 
-def _sweep(program: Program, by_kind: Mapping[str, list[Rule]]) -> tuple[Program, list[Fired]]:
+def _sweep(program: Program, by_kind: Mapping[str, list[Rule]], notes: Notes | None) -> tuple[Program, list[Fired]]:
     moved: dict[Tensor, Tensor] = {}
     known: set[Op] = set(program.ops)
     uses = Uses(program)
@@ -121,7 +132,7 @@ def _sweep(program: Program, by_kind: Mapping[str, list[Rule]]) -> tuple[Program
         # Rules may chain on one Op: what replaced it may itself be the anchor of another.
         for _ in range(_CHAIN):
             rules = by_kind.get(current.kind)
-            step = _first(rules, current, uses, program, known) if rules else None
+            step = _first(rules, current, uses, program, known, notes) if rules else None
             if step is None:
                 break
             each, results, marks = step
@@ -139,11 +150,13 @@ def _sweep(program: Program, by_kind: Mapping[str, list[Rule]]) -> tuple[Program
 
 
 def _first(
-    rules: Sequence[Rule], op: Op, uses: Uses, program: Program, known: set[Op]
+    rules: Sequence[Rule], op: Op, uses: Uses, program: Program, known: set[Op], notes: Notes | None
 ) -> tuple[Rule, tuple[Tensor, ...], Origin] | None:
     for each in rules:
         with only_origin(program.origins(op)):
             made = each.apply(op, uses)
+        if notes is not None:
+            notes.take(each, op, program, made is not None)
         if made is None:
             continue
         results = (made,) if isinstance(made, Tensor) else tuple(made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import ops
-from ..ir import Op, Replacement, Tensor, Uses, const, rule
+from ..ir import Op, Replacement, Tensor, Uses, const, miss, rule
 from .match import ROUNDING, constant, in_range, made_by, scalar, split_constant
 
 BINARY = "add sub mul real_div maximum minimum"
@@ -27,9 +27,13 @@ def scalar_constant(op: Op, uses: Uses) -> Replacement:
     """Not after a rounding: there the engine drops scalar factors, and the full constant is on purpose (Q15)."""
     for name, other in (("x", "y"), ("y", "x")):
         given, rest = op.operand(name), op.operand(other)
-        if given.rank == 0 or not given.is_const or rest.type != op.types[0] or rest.op.kind in ROUNDING:
+        if given.rank == 0 or not given.is_const or rest.type != op.types[0]:
             continue
-        if (value := scalar(given)) is not None:
+        if (value := scalar(given)) is None:
+            continue
+        if rest.op.kind in ROUNDING:
+            miss("the engine drops a scalar factor after a rounding (Q15)", rest)
+        else:
             return getattr(ops, op.kind)(**{name: value, other: rest})  # type: ignore[no-any-return]
     return None
 
@@ -40,18 +44,24 @@ def constant_chain(op: Op, uses: Uses) -> Replacement:
     up.
     """
     outer = _shifted(op) if op.kind in ("add", "sub") else split_constant(op)
-    if outer is None or uses(outer[0]) != 1:
+    if outer is None:
         return None
     below = made_by(outer[0], "mul") if op.kind == "mul" else made_by(outer[0], "add", "sub")
     inner = None if below is None else (split_constant(below) if op.kind == "mul" else _shifted(below))
     if inner is None:
         return None
     a, b = constant(inner[1]), constant(outer[1])
-    if a is None or b is None or inner[0].op.kind in ROUNDING:
+    if a is None or b is None:
         return None
+    if uses(outer[0]) != 1:
+        return miss("the inner result has another reader", outer[0])
+    if inner[0].op.kind in ROUNDING:
+        return miss("the engine drops a scalar factor after a rounding (Q15)", outer[0])
     both = a * b if op.kind == "mul" else a + b
-    if both.size > max(a.size, b.size) or not in_range(both):
-        return None
+    if both.size > max(a.size, b.size):
+        return miss("the combined constant would be larger", outer[0])
+    if not in_range(both):
+        return miss("fp16 does not hold the combined constant well", outer[0])
     if np.broadcast_shapes(inner[0].shape, both.shape) != op.types[0].shape:
         return None
     return ops.mul(inner[0], both) if op.kind == "mul" else ops.add(inner[0], both)
@@ -70,9 +80,11 @@ def _shifted(op: Op) -> tuple[Tensor, Tensor] | None:
 @rule("divide-by-power", "real_div", "dividing by a power of two is multiplying by its exact inverse")
 def divide_by_power(op: Op, uses: Uses) -> Replacement:
     x, value = op.operand("x"), scalar(op.operand("y"))
-    if value is None or value == 0 or x.op.kind in ROUNDING or x.type != op.types[0]:
+    if value is None or value == 0 or x.type != op.types[0]:
         return None
     mantissa, exponent = np.frexp(value)
+    if x.op.kind in ROUNDING:
+        return miss("the engine drops a scalar factor after a rounding (Q15)", x)
     return ops.mul(x, 1.0 / value) if abs(mantissa) == 0.5 and -14 <= exponent <= 15 else None
 
 

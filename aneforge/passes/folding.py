@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import ops
-from ..ir import Op, Replacement, Tensor, Uses, rule
+from ..ir import Op, Replacement, Tensor, Uses, miss, rule
 from .match import FP16_MAX, VIEWS, constant, made_by, per_channel, scalar, split_constant
 
 _LEAST = 2.0**-10
 """A filter's greatest weight stays at or above this after scaling, so that its small ones keep their precision in
 fp16.
 """
+_TOO_FAR = "fp16 would not hold the scaled weight as well"
 
 
 def _weight_of(op: Op) -> NDArray[np.float64] | None:
@@ -45,30 +46,34 @@ def scale_into_weight(op: Op, uses: Uses) -> Replacement:
     """conv(x, W) * c -> conv(x, c W), and so for conv_transpose and a matmul by a constant matrix."""
     pair = split_constant(op)
     below = None if pair is None else made_by(pair[0], "conv", "conv_transpose", "matmul")
-    if pair is None or below is None or uses(pair[0]) != 1 or "bias" in below.inputs or pair[0].type != op.types[0]:
+    if pair is None or below is None:
         return None
     weight, factor = _weight_of(below), constant(pair[1])
     if weight is None or factor is None:
-        return None
+        return miss("the weight is computed at run time", pair[0])
+    if uses(pair[0]) != 1:
+        return miss("the product has another reader", pair[0])
+    if "bias" in below.inputs or pair[0].type != op.types[0]:
+        return miss("the product has a bias, or is broadcast", pair[0])
     if below.kind == "matmul":
         columns = pair[0].shape[-1]
         if factor.size not in (1, columns) or (factor.size > 1 and factor.shape[-1] != columns):
-            return None
+            return miss("the factor is not one for each output", pair[0])
         axis = 0 if below.params["transpose_y"] else 1
         scale = np.broadcast_to(factor.reshape(-1), (columns,))
     else:
         channels = pair[0].shape[1]
         along = per_channel(factor, pair[0].rank, channels)
         if along is None:
-            return None
+            return miss("the factor is not one for each output", pair[0])
         if below.kind == "conv_transpose":  # [Cin, Cout / groups, ..]: outputs of group g are fed by inputs of group g
             groups = below.params["groups"]
             each = np.repeat(along.reshape(groups, -1), weight.shape[0] // groups, axis=0)
             scaled = weight * each.reshape(*weight.shape[:2], *(1,) * (weight.ndim - 2))
-            return _with_weight(below, scaled) if _holds(scaled, 1) else None
+            return _with_weight(below, scaled) if _holds(scaled, 1) else miss(_TOO_FAR, pair[0])
         axis, scale = 0, along
     scaled = weight * scale.reshape([-1 if i == axis else 1 for i in range(weight.ndim)])
-    return _with_weight(below, scaled) if _holds(scaled, axis) else None
+    return _with_weight(below, scaled) if _holds(scaled, axis) else miss(_TOO_FAR, pair[0])
 
 
 @rule(
@@ -103,7 +108,7 @@ def scale_of_sum(op: Op, uses: Uses) -> Replacement:
     scaled = weight * factor
     peak = np.abs(scaled).max(initial=0.0)
     if not (2.0**-14 <= peak <= FP16_MAX if _equal_weights(x.op) else _holds(scaled, _rows(x.op))):
-        return None
+        return miss(_TOO_FAR, x)
     return ops.reshape_if(_with_weight(x.op, scaled), op.types[0].shape)
 
 
@@ -133,18 +138,18 @@ def scale_before_bias(op: Op, uses: Uses) -> Replacement:
     pair = split_constant(op)
     below = None if pair is None else made_by(pair[0], "add")
     inner = None if below is None else split_constant(below)
-    if pair is None or inner is None or uses(pair[0]) != 1 or uses(inner[0]) != 1:
+    product = None if inner is None else made_by(inner[0], "conv", "conv_transpose", "matmul")
+    if pair is None or inner is None or product is None or _weight_of(product) is None or "bias" in product.inputs:
         return None
-    product = made_by(inner[0], "conv", "conv_transpose", "matmul")
-    if product is None or _weight_of(product) is None or "bias" in product.inputs:
-        return None
+    if uses(pair[0]) != 1 or uses(inner[0]) != 1:
+        return miss("the product, or its sum with the bias, has another reader", pair[0], inner[0])
     b, c = constant(inner[1]), constant(pair[1])
     if b is None or c is None or inner[0].type != op.types[0] or (b * c).size > max(b.size, c.size):
-        return None
+        return miss("bias or factor is broadcast", pair[0])
     if product.kind != "matmul" and per_channel(c, inner[0].rank, inner[0].shape[1]) is None:
-        return None
+        return miss("the factor is not one for each output", pair[0])
     if product.kind == "matmul" and c.size > 1 and c.size != inner[0].shape[-1]:
-        return None
+        return miss("the factor is not one for each output", pair[0])
     return ops.add(ops.mul(inner[0], c), b * c)
 
 
@@ -154,15 +159,18 @@ def scale_before_conv(op: Op, uses: Uses) -> Replacement:
     x = op.operand("x")
     below = made_by(x, "mul")
     pair = None if below is None else split_constant(below)
-    if pair is None or uses(x) != 1 or pair[0].type != x.type:
+    if pair is None or pair[0].type != x.type:
         return None
-    factor = constant(pair[1])
+    if uses(x) != 1:
+        return miss("what is scaled has another reader", x)
+    factor, weight = constant(pair[1]), constant(op.operand("weight"))
     along = None if factor is None else per_channel(factor, x.rank, x.shape[1])
-    weight = None if along is None else constant(op.operand("weight"))
-    if along is None or weight is None:
-        return None
+    if along is None:
+        return miss("the factor is not one for each channel", x)
+    if weight is None:
+        return miss("the weight is computed at run time", x)
     scaled = weight * _by_input(along, weight.shape, op.params["groups"])
-    return _with_weight(op, scaled, pair[0]) if _holds(scaled, 0) else None
+    return _with_weight(op, scaled, pair[0]) if _holds(scaled, 0) else miss(_TOO_FAR, x)
 
 
 @rule(
@@ -176,16 +184,19 @@ def shift_before_conv(op: Op, uses: Uses) -> Replacement:
     below = made_by(x, "add")
     pair = None if below is None else split_constant(below)
     padded = op.params["pad_type"].startswith("same") or (op.params["pad_type"] == "custom" and any(op.params["pad"]))
-    if pair is None or padded or uses(x) != 1 or pair[0].type != x.type or "bias" in op.inputs:
+    if pair is None or pair[0].type != x.type or "bias" in op.inputs:
         return None
-    shift = constant(pair[1])
+    shift, weight = constant(pair[1]), constant(op.operand("weight"))
     along = None if shift is None else per_channel(shift, x.rank, x.shape[1])
-    weight = None if along is None else constant(op.operand("weight"))
     if along is None or weight is None:
-        return None
+        return miss("the shift is not one for each channel, or the weight is computed at run time", x)
+    if padded:
+        return miss("the convolution pads with zeros, which the shift does not reach", x)
+    if uses(x) != 1:
+        return miss("what is shifted has another reader", x)
     bias = (weight * _by_input(along, weight.shape, op.params["groups"])).sum(axis=tuple(range(1, weight.ndim)))
     if np.abs(bias).max(initial=0.0) > FP16_MAX:
-        return None
+        return miss("fp16 would not hold the bias", x)
     return ops.add_bias(ops.conv(**{**op.inputs, "x": pair[0]}, **op.params), bias)  # type: ignore[arg-type]
 
 
@@ -199,7 +210,7 @@ def _by_input(values: NDArray[Any], shape: tuple[int, ...], groups: int) -> NDAr
 def batch_norm(op: Op, uses: Uses) -> Replacement:
     given = {name: constant(op.operand(name)) for name in op.inputs if name != "x"}
     if any(v is None for v in given.values()):
-        return None
+        return miss("a parameter is computed at run time")
     values = {name: v for name, v in given.items() if v is not None}
     ones, zeros = np.ones_like(values["mean"]), np.zeros_like(values["mean"])
     return ops.batch_norm_any(
@@ -216,11 +227,15 @@ def batch_norm(op: Op, uses: Uses) -> Replacement:
 def pad_into_conv(op: Op, uses: Uses) -> Replacement:
     x = op.operand("x")
     below = made_by(x, "pad")
-    if below is None or op.params["pad_type"] not in ("custom", "valid"):
+    if below is None:
         return None
+    if op.params["pad_type"] not in ("custom", "valid"):
+        return miss("the convolution computes its padding itself", x)
     cells = (0,) * (2 * x.rank - len(below.params["pad"])) + below.params["pad"]
-    if below.params["mode"] != "constant" or below.params["constant_val"] != 0.0 or any(cells[:4]):
-        return None
+    if below.params["mode"] != "constant" or below.params["constant_val"] != 0.0:
+        return miss("what is padded around is not zeros", x)
+    if any(cells[:4]):
+        return miss("the padding reaches the batch or the channels", x)
     own = op.params["pad"] if op.params["pad_type"] == "custom" else (0,) * len(cells[4:])
     params = {**op.params, "pad": tuple(a + b for a, b in zip(own, cells[4:], strict=True)), "pad_type": "custom"}
     return ops.conv(**{**op.inputs, "x": below.operand("x")}, **params)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from .. import ops
-from ..ir import Op, Replacement, Tensor, Uses, rule
+from ..ir import Op, Replacement, Tensor, Uses, miss, rule
 from .match import close, made_by, polynomial, products, scalar
 
 _ROOT = 1.0 / math.sqrt(2.0)
@@ -40,8 +40,11 @@ def _number(items: Sequence[Tensor]) -> float | None:
 def silu(op: Op, uses: Uses) -> Replacement:
     for gate, x in ((op.operand("x"), op.operand("y")), (op.operand("y"), op.operand("x"))):
         below = made_by(gate, "sigmoid")
-        if below is not None and below.operand("x") is x and uses(gate) == 1:
+        if below is None or below.operand("x") is not x:
+            continue
+        if uses(gate) == 1:
             return ops.silu(x)
+        miss("the sigmoid has another reader", gate)
     return None
 
 
@@ -49,8 +52,11 @@ def silu(op: Op, uses: Uses) -> Replacement:
 def mish(op: Op, uses: Uses) -> Replacement:
     for gate, x in ((op.operand("x"), op.operand("y")), (op.operand("y"), op.operand("x"))):
         tanh = made_by(gate, "tanh")
-        if tanh is not None and uses(gate) == 1 and _is_softplus(tanh.operand("x"), x):
+        if tanh is None or not _is_softplus(tanh.operand("x"), x):
+            continue
+        if uses(gate) == 1:
             return ops.mish(x)
+        miss("the tanh has another reader", gate)
     return None
 
 
@@ -85,6 +91,8 @@ def hardswish(op: Op, uses: Uses) -> Replacement:
         found = _gated(items, scale)
         if found is not None and found.type == op.types[0]:
             return ops.hardswish(found)
+        if found is not None:
+            miss("x is broadcast")
     return None
 
 
@@ -99,6 +107,11 @@ def _gated(items: Sequence[Tensor], scale: float) -> Tensor | None:
         value = None if rest is None else _number(rest)
         if value is not None and abs(value * share * 6.0 - 1.0) < 2e-3:
             return x
+        if rest is not None:
+            computed = (
+                "a factor is computed" if value is None else "the gate and the constants are not those of a sixth"
+            )
+            miss(computed, item)
     return None
 
 
@@ -111,7 +124,9 @@ def _six_gate(gate: Tensor) -> Tensor | None:
     if shifted is None:
         return None
     x, y = shifted.operand("x"), shifted.operand("y")
-    return x if scalar(y) == 3.0 else y if scalar(x) == 3.0 else None
+    if scalar(y) is None and scalar(x) is None:
+        return None
+    return x if scalar(y) == 3.0 else y if scalar(x) == 3.0 else miss("the gate is not shifted by 3", gate)
 
 
 @rule("gelu", "mul", "0.5 x (1 + erf(x / sqrt 2))")
@@ -134,10 +149,19 @@ def _gelu(op: Op, kind: str, inner: Mapping[int, float], build: Callable[[Tensor
                 continue
             for x in items:
                 rest = _without(items, gate, x) if x is not gate and scalar(x) is None else None
-                value = None if rest is None else _number(rest)
-                if value is None or abs(value - 0.5) > 1e-3 or x.type != op.types[0]:
+                found = None if rest is None else polynomial(curve.operand("x"), x)
+                if rest is None or found is None:
                     continue
-                if close(polynomial(curve.operand("x"), x), inner):
+                value = _number(rest)
+                if not close(found, inner):
+                    miss(f"the argument of {kind} has other coefficients", gate)
+                elif value is None:
+                    miss("a factor is computed at run time", gate)
+                elif abs(value - 0.5) > 1e-3:
+                    miss("the constants do not multiply to a half", gate)
+                elif x.type != op.types[0]:
+                    miss("x is broadcast", gate)
+                else:
                     return build(x)
     return None
 
@@ -154,8 +178,10 @@ def _one_plus(gate: Tensor, kind: str) -> Op | None:
 @rule("log-softmax", "log", "log(softmax(x)) turns small probabilities into -inf (Q24)", quirks="Q24")
 def log_softmax(op: Op, uses: Uses) -> Replacement:
     below = made_by(op.operand("x"), "softmax")
-    if below is None or op.params["epsilon"] != 0.0:
+    if below is None:
         return None
+    if op.params["epsilon"] != 0.0:
+        return miss("the logarithm has an epsilon", op.operand("x"))
     return ops.log_softmax(below.operand("x"), below.params["axis"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .. import ops
-from ..ir import Op, Replacement, Tensor, Uses, rule
+from ..ir import Op, Replacement, Tensor, Uses, miss, rule
 from .match import VIEWS, made_by
 
 
@@ -88,19 +88,26 @@ def concat_chain(op: Op, uses: Uses) -> Replacement:
         below = made_by(value, "concat")
         if below is not None and below.params["axis"] == axis and uses(value) == 1:
             flat += below.sources
+        elif below is not None and below.params["axis"] == axis:
+            miss("the inner concat has another reader", value)
+            flat.append(value)
         else:
             flat.append(value)
     # Two constant borders around a value in one concat do not always compile (Q32): such pairs stay nested.
-    if len(flat) == len(op.sources) or sum(t.is_const for t in flat) > 1:
+    if len(flat) == len(op.sources):
         return None
+    if sum(t.is_const for t in flat) > 1:
+        return miss("two constants in one concat do not always compile (Q32)")
     return ops.concat(flat, axis)
 
 
 @rule("split-concat", "concat", "all pieces of one split, in order, along its axis, are what was split")
 def split_concat(op: Op, uses: Uses) -> Replacement:
     below = op.sources[0].op
-    if below.kind != "split" or below.params["axis"] != op.params["axis"] or op.sources != below.outputs:
+    if below.kind != "split" or below.params["axis"] != op.params["axis"]:
         return None
+    if op.sources != below.outputs:
+        return miss("not all pieces of the split, in their order", op.sources[0])
     return below.operand("x")
 
 

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from .. import ops
-from ..ir import Op, Replacement, Tensor, Uses, rule
+from ..ir import Op, Replacement, Tensor, Uses, miss, rule
 from .match import VIEWS, made_by, scalar
 
 
@@ -128,6 +128,7 @@ def unit_variance(op: Op, uses: Uses) -> Replacement:
             continue
         if found[0] is x or _same_centre(found[0], x):
             return ops.unit_variance(ops.centred(x, found[1]) if _is_centred(x, found[1]) else x, found[1], found[2])
+        miss("what is divided is not what is squared", found[0])
     return None
 
 
@@ -161,8 +162,11 @@ def affine_norm(op: Op, uses: Uses) -> Replacement:
             continue
         for root, gamma in ((inner.operand("x"), inner.operand("y")), (inner.operand("y"), inner.operand("x"))):
             found = _inverse_root(root)
-            if found is not None and gamma.is_const and (found[0] is x or _same_centre(found[0], x)):
-                return ops.mul(ops.mul(x, root), gamma) if np.broadcast_shapes(x.shape, root.shape) == x.shape else None
+            if found is None or not (found[0] is x or _same_centre(found[0], x)):
+                continue
+            if not gamma.is_const:
+                return miss("the gain is computed at run time", root)
+            return ops.mul(ops.mul(x, root), gamma) if np.broadcast_shapes(x.shape, root.shape) == x.shape else None
     return None
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from ..errors import OptionError
-from ..ir import Fired, Program, Rule, RuleSet, rewrite
+from ..ir import Fired, Notes, Program, Rule, RuleSet, rewrite
 from . import arithmetic, folding, functions, layout, masks, norms
 
 RULES: tuple[Rule, ...] = (
@@ -26,7 +26,7 @@ tidying.
 @lru_cache(maxsize=64)
 def chosen(opt: str) -> RuleSet:
     """The rules that `opt` leaves on: all for routes, max, 1, 2; the required ones for 0; all but the named ones for
-    "-name,…".
+    "-name,…", where a name may be that of a group.
 
     Raises:
         OptionError: no rule has a name that is switched off, or it is required.
@@ -37,12 +37,17 @@ def chosen(opt: str) -> RuleSet:
     if word == "0":
         return RuleSet(r for r in RULES if r.required)
     names = {r.name: r for r in RULES}
+    groups = {r.group: {each.name for each in RULES if each.group == r.group} for r in RULES if r.group}
     off = set()
     for part in filter(None, word.split(",")):
         name = part.strip().removeprefix("-")
+        if part.strip().startswith("-") and name in groups:
+            off |= groups[name]
+            continue
         if name not in names or not part.strip().startswith("-"):
-            near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(names)}"
+            all_names = [*names, *groups]
+            near = difflib.get_close_matches(name, all_names, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(all_names)}"
             raise OptionError(f"option 'opt': no rewrite {name!r}; {hint}")
         if names[name].required:
             raise OptionError(f"option 'opt': {name!r} keeps programs right and cannot be switched off")
@@ -57,11 +62,14 @@ class HasOpt(Protocol):
     def opt(self) -> str: ...
 
 
-def optimize(program: Program, options: str | HasOpt = "routes") -> tuple[Program, list[Fired]]:
+def optimize(
+    program: Program, options: str | HasOpt = "routes", notes: Notes | None = None
+) -> tuple[Program, list[Fired]]:
     """Rewrites a program into one that computes the same, faster or safer.
 
-    `options` is the option table's `opt`, or an object that carries it.
+    `options` is the option table's `opt`, or an object that carries it. `notes` is filled with what the rules say of the
+    result: where they nearly fired, and blocks that they know.
 
     Returns the program, and for each firing the rule and the origins of what it replaced.
     """
-    return rewrite(program, chosen(options if isinstance(options, str) else options.opt))
+    return rewrite(program, chosen(options if isinstance(options, str) else options.opt), notes)

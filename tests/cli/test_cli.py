@@ -135,6 +135,26 @@ class TestExplain:
         told = json.loads(aneforge_("explain", saved(interrupted()), "--strict", "--json")[1])
         assert told["strict"]["loads"] is False
 
+    def test_rules(self, aneforge_: Run, saved: Saved) -> None:
+        nodes = [node("Sigmoid", "x", "s"), node("Mul", "x s", "a"), node("Exp", "s", "b"), node("Mul", "x c", "d"),
+                 node("Mul", "d c", "e"), node("Sum", "a b e", "y")]  # fmt: skip
+        path = saved(model(nodes, {"x": [4]}, {"y": [4]}, {"c": np.float32(3.0)}))
+        code, out, _ = aneforge_("explain", path, "--rules")
+        assert code == 0
+        near, fired = (
+            next(line for line in out.splitlines() if line.startswith(w)) for w in ("silu", "constant-chain")
+        )
+        assert "nearly: the sigmoid has another reader" in near
+        assert "'n_s' + Mul 'n_a'" in near
+        assert "fired" in fired
+        assert "Mul 'n_d' + Mul 'n_e'" in fired
+        assert "nothing to do for: " in out
+        (region,) = json.loads(aneforge_("explain", path, "--json")[1])["regions"]
+        told = {(n["rule"], n["what"], n["condition"]) for n in region["rule_notes"]}
+        assert ("silu", "nearly", "the sigmoid has another reader") in told
+        assert ("constant-chain", "fired", "") in told
+        assert "silu" not in region["rules"]
+
 
 class TestOthers:
     def test_ops(self, aneforge_: Run) -> None:
