@@ -7,9 +7,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from aneforge.errors import Reason
-from aneforge.pipeline import RuleNote
+
+if TYPE_CHECKING:  # the import of the provider stays light
+    from aneforge.pipeline import RuleNote
 
 _records: dict[int, SessionRecord] = {}
 _lock = threading.Lock()  # never held while anything outside this module is called

@@ -11,14 +11,16 @@ import tempfile
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aneforge
 from aneforge.backends import native
-from aneforge.pipeline import RuleNote
 
 from . import records
 from .records import GraphRecord, SessionRecord
+
+if TYPE_CHECKING:
+    from aneforge.pipeline import RuleNote
 
 SCHEMA_VERSION = 1
 CPU = "CPU"

@@ -77,6 +77,26 @@ def _shifted(op: Op) -> tuple[Tensor, Tensor] | None:
     return x, const(-y.value.astype(np.float64))
 
 
+@rule("bias-of-sum", "add", "two biased products are added: one bias, the sum of both, is enough")
+def bias_of_sum(op: Op, uses: Uses) -> Replacement:
+    """(u + a) + (v + b) -> (u + (a + b)) + v, as a residual block with a projection has it."""
+    pairs = []
+    for x in (op.operand("x"), op.operand("y")):
+        below = made_by(x, "add")
+        pair = None if below is None else split_constant(below)
+        if pair is None or pair[0].op.kind not in ("conv", "conv_transpose", "matmul") or x.type != op.types[0]:
+            return None
+        if uses(x) != 1:
+            return miss("a biased product has another reader", x)
+        pairs.append((pair[0], pair[1], constant(pair[1])))
+    (u, first, a), (v, second, b) = pairs
+    if a is None or b is None or first.shape != second.shape or u.type != v.type:
+        return miss("the biases differ in shape", *op.sources)
+    if not in_range(a + b):
+        return miss("fp16 does not hold the sum of the biases well", *op.sources)
+    return ops.add(ops.add(u, a + b), v)
+
+
 @rule("divide-by-power", "real_div", "dividing by a power of two is multiplying by its exact inverse")
 def divide_by_power(op: Op, uses: Uses) -> Replacement:
     x, value = op.operand("x"), scalar(op.operand("y"))
@@ -113,6 +133,7 @@ RULES = (
     constant_layout,
     neutral,
     constant_chain,
+    bias_of_sum,
     divide_by_power,
     scalar_constant,
 )

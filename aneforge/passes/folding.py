@@ -5,6 +5,7 @@ Weights are values, not places: a weight that several operations share is scaled
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from .. import ops
 from ..ir import Op, Replacement, Tensor, Uses, miss, rule
-from .match import FP16_MAX, VIEWS, constant, made_by, per_channel, scalar, split_constant
+from .match import FP16_MAX, ROUNDING, VIEWS, constant, made_by, per_channel, scalar, split_constant
 
 _LEAST = 2.0**-10
 """A filter's greatest weight stays at or above this after scaling, so that its small ones keep their precision in
@@ -206,6 +207,60 @@ def _by_input(values: NDArray[Any], shape: tuple[int, ...], groups: int) -> NDAr
     return each.reshape(*shape[:2], *(1,) * (len(shape) - 2))
 
 
+@rule("scale-before-matmul", "matmul", "a constant factor for each input belongs to the weight")
+def scale_before_matmul(op: Op, uses: Uses) -> Replacement:
+    """matmul(c x, W) -> matmul(x, c W), also where x is flattened in between."""
+    found = _constant_of_input(op, "mul", uses)
+    weight = None if found is None else constant(op.operand("y"))
+    if found is None or weight is None:
+        return None
+    scaled = weight * (found[1] if op.params["transpose_y"] else found[1][:, None])
+    return _with_weight(op, scaled, found[0]) if _holds(scaled, _rows(op)) else miss(_TOO_FAR, op.operand("x"))
+
+
+@rule("shift-before-matmul", "matmul", "a constant added to each input is a bias of the output")
+def shift_before_matmul(op: Op, uses: Uses) -> Replacement:
+    """matmul(x + t, W) -> matmul(x, W) + t W, where the bias is not so large that the sum loses digits of the rest: the
+    product is rounded to fp16 before the bias is added."""
+    found = _constant_of_input(op, "add", uses)
+    weight = None if found is None else constant(op.operand("y"))
+    if found is None or weight is None:
+        return None
+    weight = weight.T if op.params["transpose_y"] else weight
+    bias = found[1] @ weight
+    if np.abs(bias).max(initial=0.0) > FP16_MAX or (np.abs(bias) > 4.0 * np.linalg.norm(weight, axis=0)).any():
+        return miss("the bias would be large beside what it is added to", op.operand("x"))
+    return ops.add(ops.matmul(**{**op.inputs, "x": found[0]}, **op.params), bias)  # type: ignore[arg-type]
+
+
+def _constant_of_input(op: Op, kind: str, uses: Uses) -> tuple[Tensor, NDArray[np.float64]] | None:
+    """(x, c [K]) if the left side of a product with a constant matrix [K, N] is x * c or x + c (`kind`), perhaps with
+    its shape changed on the way."""
+    x, columns = op.operand("x"), op.operand("x").shape[-1]
+    if op.params["transpose_x"] or op.operand("y").rank != 2 or not op.operand("y").is_const:
+        return None
+    alone = uses(x) == 1
+    while x.op.kind in VIEWS:
+        x = x.op.operand("x")
+        alone = alone and uses(x) == 1
+    below = made_by(x, kind)
+    pair = None if below is None else split_constant(below)
+    if pair is None or pair[0].type != x.type or pair[0].op.kind in ROUNDING:
+        return None
+    value = pair[1].value.reshape((1,) * (x.rank - pair[1].rank) + pair[1].shape).astype(np.float64)
+    first = x.rank
+    while first > 0 and math.prod(x.shape[first:]) < columns:
+        first -= 1
+    if math.prod(x.shape[first:]) != columns or any(d != 1 for d in value.shape[:first]):
+        miss("the constant is not one for each input", x)
+        return None
+    if not alone:
+        miss("what is scaled or shifted has another reader", x)
+        return None
+    spread = np.broadcast_to(value.reshape(value.shape[first:]), x.shape[first:]).reshape(-1)
+    return ops.reshape_if(pair[0], op.operand("x").shape), spread
+
+
 @rule("batch-norm", "batch_norm", "scale and shift in float64 keep small variances and epsilons, and fold into weights")
 def batch_norm(op: Op, uses: Uses) -> Replacement:
     given = {name: constant(op.operand(name)) for name in op.inputs if name != "x"}
@@ -249,4 +304,6 @@ RULES = (
     scale_into_weight,
     scale_before_conv,
     shift_before_conv,
+    scale_before_matmul,
+    shift_before_matmul,
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from .. import ops
 from ..ir import Op, Replacement, Tensor, Uses, miss, rule
-from .match import close, made_by, polynomial, products, scalar
+from .match import close, made_by, polynomial, products, scalar, split_constant
 
 _ROOT = 1.0 / math.sqrt(2.0)
 _K = math.sqrt(2.0 / math.pi)
@@ -118,7 +118,12 @@ def _gated(items: Sequence[Tensor], scale: float) -> Tensor | None:
 def _six_gate(gate: Tensor) -> Tensor | None:
     """x of min(max(x + 3, 0), 6)."""
     op = gate.op
-    if op.kind != "relu6" and not (op.kind == "clip" and (op.params["alpha"], op.params["beta"]) == (0.0, 6.0)):
+    if op.kind == "minimum":
+        pair = split_constant(op)
+        if pair is None or scalar(pair[1]) != 6.0 or pair[0].op.kind != "relu":
+            return None
+        op = pair[0].op
+    elif op.kind != "relu6" and not (op.kind == "clip" and (op.params["alpha"], op.params["beta"]) == (0.0, 6.0)):
         return None
     shifted = made_by(op.operand("x"), "add")
     if shifted is None:
@@ -127,6 +132,36 @@ def _six_gate(gate: Tensor) -> Tensor | None:
     if scalar(y) is None and scalar(x) is None:
         return None
     return x if scalar(y) == 3.0 else y if scalar(x) == 3.0 else miss("the gate is not shifted by 3", gate)
+
+
+@rule(
+    "hardsigmoid", "mul real_div clip", "relu6(x + 3) / 6 and clip(a x + b, 0, 1) are one operation, exact at both ends"
+)
+def hardsigmoid(op: Op, uses: Uses) -> Replacement:
+    if op.kind == "clip":
+        if (op.params["alpha"], op.params["beta"]) != (0.0, 1.0):
+            return None
+        line = op.operand("x")
+        root = line
+        while root.op.kind in ("add", "sub", "mul", "real_div") and any(s.is_const for s in root.op.sources):
+            root = next((s for s in root.op.sources if not s.is_const), root)
+        found = polynomial(line, root) if root is not line else None
+        if found is None or set(found) - {0, 1} or not found.get(1) or root.type != op.types[0]:
+            return None
+        return ops.sigmoid_hard(root, found[1], found.get(0, 0.0))
+    factors = [op.operand("x"), op.operand("y")]
+    gate = next((g for g in factors if _six_gate(g) is not None), None)
+    rest = None if gate is None else _without(factors, gate)
+    value = None if rest is None else _number(rest)
+    x = None if gate is None else _six_gate(gate)
+    if gate is None or x is None or value is None or x.type != op.types[0]:
+        return None
+    share = 1.0 / value if op.kind == "real_div" and value and gate is factors[0] else value
+    if op.kind == "real_div" and gate is not factors[0]:
+        return None
+    if abs(share * 6.0 - 1.0) < 2e-3:
+        return ops.sigmoid_hard(x, 1.0 / 6.0, 0.5)
+    return miss("the gate is not divided by 6", gate)
 
 
 @rule("gelu", "mul", "0.5 x (1 + erf(x / sqrt 2))")
@@ -197,4 +232,4 @@ def logsumexp(op: Op, uses: Uses) -> Replacement:
     return ops.logsumexp(x, total.params["axes"], total.params["keep_dims"])
 
 
-RULES = (silu, mish, hardswish, gelu_tanh, gelu, log_softmax, logsumexp)
+RULES = (silu, mish, hardswish, hardsigmoid, gelu_tanh, gelu, log_softmax, logsumexp)

@@ -28,6 +28,33 @@ def view_chain(op: Op, uses: Uses) -> Replacement:
     return ops.reshape_if(below.operand("x"), op.types[0].shape)
 
 
+@rule("view-between", VIEWS, "a change of shape and its reverse around functions of single elements do nothing")
+def view_between(op: Op, uses: Uses) -> Replacement:
+    shape, x = op.types[0].shape, op.operand("x")
+    chain: list[Op] = []
+    while x.op.kind in _SINGLE and uses(x) == 1:
+        own = [s for s in x.op.sources if not (s.is_const and s.rank == 0)]
+        if len(own) != 1:
+            return None
+        chain.append(x.op)
+        x = own[0]
+    if not chain or x.op.kind not in VIEWS or x.op.operand("x").shape != shape:
+        return None
+    if uses(x) != 1:
+        return miss("the inner change of shape has another reader", x)
+    y = x.op.operand("x")
+    for each in reversed(chain):
+        given = {n: t if isinstance(t, Tensor) and t.is_const else y for n, t in each.inputs.items()}
+        y = getattr(ops, each.kind)(**given, **each.params)
+    return y
+
+
+_SINGLE = frozenset(
+    """abs sqrt exp exp2 erf sign floor ceil round relu relu6 sigmoid tanh silu softsign log rsqrt inverse gelu elu
+    leaky_relu clip sigmoid_hard square add sub mul real_div maximum minimum pow""".split()  # noqa: SIM905 - read as words
+)
+
+
 @rule("transpose-noop", "transpose", "axes of extent 1 may move freely: the order of elements stays")
 def transpose_noop(op: Op, uses: Uses) -> Replacement:
     x, perm = op.operand("x"), op.params["perm"]
@@ -135,6 +162,7 @@ def transpose_merge(op: Op, uses: Uses) -> Replacement:
 RULES = (
     view_noop,
     view_chain,
+    view_between,
     transpose_noop,
     transpose_chain,
     transpose_merge,

@@ -170,4 +170,50 @@ def affine_norm(op: Op, uses: Uses) -> Replacement:
     return None
 
 
-RULES = (unit_variance, affine_norm)
+@rule(
+    "moments-norm",
+    "add sub",
+    "x * inv + (beta - mean * inv), as TensorFlow spells it, subtracts two large products; (x - mean) * inv does not",
+    quirks="Q19 Q36 Q37",
+)
+def moments_norm(op: Op, uses: Uses) -> Replacement:
+    """inv is 1 / sqrt(mean((x - mean)²) + eps), alone or times a gain."""
+    left, right = op.operand("x"), op.operand("y")
+    sides = [(left, right)] if op.kind == "sub" else [(left, right), (right, left)]
+    for scaled, other in sides:
+        beta, rest = None, other
+        if op.kind == "add":
+            shift = made_by(other, "sub")
+            if shift is None:
+                continue
+            beta, rest = shift.operand("x"), shift.operand("y")
+        outer, inner = made_by(scaled, "mul"), made_by(rest, "mul")
+        if outer is None or inner is None:
+            continue
+        for x, inv in _either(outer):
+            mean = next((m for m, again in _either(inner) if again is inv), None)
+            factors = [inv] if inv.op.kind != "mul" else [f for f, _ in _either(inv.op)]
+            root = next((f for f in factors if _inverse_root(f) is not None), None)
+            over = None if mean is None else mean_of(mean)
+            if mean is None or root is None or over is None or over[0] is not x:
+                continue
+            centre = ops.sub(x, mean)
+            found = _inverse_root(root)
+            if found is None or found[1] != over[1] or not _same_centre(found[0], centre):
+                miss("the variance is not that of x around this mean", root)
+                continue
+            y = ops.mul(centre, root)
+            for gain in factors:
+                y = y if gain is root else ops.mul(y, gain)
+            y = y if beta is None else ops.add(y, beta)
+            if y.type == op.types[0]:
+                return y
+    return None
+
+
+def _either(op: Op) -> list[tuple[Tensor, Tensor]]:
+    x, y = op.operand("x"), op.operand("y")
+    return [(x, y), (y, x)]
+
+
+RULES = (unit_variance, affine_norm, moments_norm)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from ..errors import OptionError
 from ..ir import Fired, Notes, Program, Rule, RuleSet, rewrite
-from . import arithmetic, folding, functions, layout, masks, norms
+from . import arithmetic, folding, functions, layout, masks, movement, norms
 
 RULES: tuple[Rule, ...] = (
     *masks.RULES,
@@ -16,7 +16,9 @@ RULES: tuple[Rule, ...] = (
     *functions.RULES,
     *folding.RULES,
     *layout.RULES,
+    *movement.RULES,
     *arithmetic.RULES,
+    *movement.MOVES,
 )
 """Where two rules match one Op, the earlier wins: what must be kept safe, then whole functions, then folding, then
 tidying.
@@ -67,9 +69,28 @@ def optimize(
 ) -> tuple[Program, list[Fired]]:
     """Rewrites a program into one that computes the same, faster or safer.
 
+    In two steps: all rules but those that move transposes, to the end; then all, which is kept if it leaves less to
+    transpose.
+
     `options` is the option table's `opt`, or an object that carries it. `notes` is filled with what the rules say of the
     result: where they nearly fired, and blocks that they know.
 
     Returns the program, and for each firing the rule and the origins of what it replaced.
     """
-    return rewrite(program, chosen(options if isinstance(options, str) else options.opt), notes)
+    opt = options if isinstance(options, str) else options.opt
+    program, fired = rewrite(program, _settled(opt), notes)
+    before = movement.moved_elements(program)
+    if before:
+        said = None if notes is None else Notes()
+        moved, more = rewrite(program, chosen(opt), said)
+        if movement.moved_elements(moved) < before:
+            if notes is not None and said is not None:
+                notes.near, notes.blocks = said.near, said.blocks
+            return moved, fired + more
+    return program, fired
+
+
+@lru_cache(maxsize=64)
+def _settled(opt: str) -> RuleSet:
+    """`chosen` without the rules that move transposes."""
+    return RuleSet(r for r in chosen(opt).rules if r not in movement.MOVES)

@@ -40,6 +40,54 @@ CASES = {
         lambda x, y: ops.mul(y, ops.mul(x, ops.relu6(ops.add(x, 3.0)))),
         [(3, 8), (3, 8)],
     ),
+    "hardsigmoid: the gate is not divided by 6": (
+        lambda x: ops.real_div(ops.relu6(ops.add(x, 3.0)), 5.0),
+        [(3, 8)],
+    ),
+    "moments-norm: the variance is not that of x around this mean": (
+        lambda x, y: ops.sub(
+            ops.mul(
+                x,
+                inverse := ops.rsqrt(
+                    ops.add(ops.reduce_mean_wide(ops.mul(d := ops.sub(y, ops.reduce_mean_wide(y, -1)), d), -1), 1e-3)
+                ),
+            ),
+            ops.mul(ops.reduce_mean_wide(x, -1), inverse),
+        ),
+        [(3, 32), (3, 32)],
+    ),
+    "scale-before-matmul: what is scaled or shifted has another reader": (
+        lambda x: (ops.matmul(y := ops.mul(x, weight(6)), weight(6, 5)), ops.exp(y)),
+        [(3, 6)],
+    ),
+    "scale-before-matmul: the constant is not one for each input": (
+        lambda x: ops.matmul(ops.mul(x, weight(3, 1)), weight(6, 5)),
+        [(3, 6)],
+    ),
+    "shift-before-matmul: the bias would be large beside what it is added to": (
+        lambda x: ops.matmul(ops.add(x, np.full(6, 100.0)), np.ones((6, 5))),
+        [(3, 6)],
+    ),
+    "bias-of-sum: a biased product has another reader": (
+        lambda x: (
+            ops.add(
+                y := ops.conv_bias(x, weight(4, 3, 1, 1), weight(4)), ops.conv_bias(x, weight(4, 3, 1, 1), weight(4))
+            ),
+            ops.exp(y),
+        ),
+        [(1, 3, 6, 6)],
+    ),
+    "flatten-order: what is flattened has another reader": (
+        lambda x: (
+            ops.matmul(y := ops.reshape(ops.transpose(x, (0, 2, 3, 1)), (2, 60)), weight(60, 7)),
+            ops.exp(y),
+        ),
+        [(2, 3, 4, 5)],
+    ),
+    "view-between: the inner change of shape has another reader": (
+        lambda x: (ops.reshape(ops.exp(y := ops.reshape(x, (4, 3))), (3, 4)), ops.abs(y)),
+        [(3, 4)],
+    ),
     "gelu: the argument of erf has other coefficients": (lambda x: half_erf(x, 0.9), [(3, 8)]),
     "gelu: the constants do not multiply to a half": (lambda x: half_erf(x, half=0.6), [(3, 8)]),
     "gelu: a factor is computed at run time": (

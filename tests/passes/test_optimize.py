@@ -30,6 +30,23 @@ def layer_norm_in_pieces(x, epsilon=1e-12):
     return ops.mul(ops.real_div(centred, ops.sqrt(ops.add(variance, epsilon))), weight(64))
 
 
+NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
+
+
+def by_moments(x, gain, offset):
+    """As TensorFlow's tf.nn.batch_normalization of tf.nn.moments."""
+    mean = ops.reduce_mean_wide(x, -1)
+    off = ops.sub(x, mean)
+    inverse = ops.rsqrt(ops.add(ops.reduce_mean_wide(ops.mul(off, off), -1), 1e-3))
+    inverse = inverse if gain is None else ops.mul(inverse, gain)
+    rest = ops.mul(mean, inverse)
+    return (
+        ops.sub(ops.mul(x, inverse), rest)
+        if offset is None
+        else ops.add(ops.mul(x, inverse), ops.sub(const(offset), rest))
+    )
+
+
 def interleaved_norm(x):
     """The mean of neighbours, reshaped so that it looks like a mean along the first axis."""
     neighbours = ops.matmul(ops.reshape(ops.mul(x, x), (32, 3)), np.full((1, 3), 1 / 3), transpose_y=True)
@@ -100,6 +117,30 @@ CASES = {
         [(1, 3, 6, 6)],
         ["conv"],
     ),
+    "scale-before-matmul": (
+        lambda x: ops.matmul(ops.mul(x, weight(6)), weight(6, 5)),
+        [(3, 6)],
+        ["matmul"],
+    ),
+    "scale-before-matmul (flattened)": (
+        lambda x: ops.matmul(ops.reshape(ops.mul(x, weight(3, 1, 1)), (2, 60)), weight(7, 60), False, True),
+        [(2, 3, 4, 5)],
+        ["reshape", "matmul"],
+    ),
+    "shift-before-matmul": (
+        lambda x: ops.matmul(batch_norm(x, 6), np.eye(6, 5)),
+        [(3, 6)],
+        ["matmul", "add"],
+    ),
+    "bias-of-sum": (
+        lambda x, y: ops.relu(
+            ops.add(
+                ops.conv_bias(x, weight(4, 3, 3, 3), weight(4), pad=1), ops.conv_bias(y, weight(4, 3, 1, 1), weight(4))
+            )
+        ),
+        [(1, 3, 6, 6), (1, 3, 6, 6)],
+        ["conv", "add", "conv", "add", "relu"],
+    ),
     # functions
     "silu": (lambda x: ops.mul(ops.sigmoid(x), x), [(3, 8)], ["silu"]),
     "gelu": (
@@ -137,15 +178,21 @@ CASES = {
         [(3, 8)],
         ["sigmoid_hard", "mul"],
     ),
-    "hardswish (gate first)": (
+    "hardsigmoid (gate first)": (
         lambda x: ops.mul(ops.mul(ops.relu6(ops.add(3.0, x)), 1 / 6), x),
         [(3, 8)],
         ["sigmoid_hard", "mul"],
     ),
-    "hardswish (gate divided)": (
+    "hardsigmoid (gate divided)": (
         lambda x: ops.mul(x, ops.real_div(ops.relu6(ops.add(x, 3.0)), 6.0)),
         [(3, 8)],
         ["sigmoid_hard", "mul"],
+    ),
+    "hardsigmoid": (lambda x: ops.mul(ops.relu6(ops.add(x, 3.0)), 1 / 6), [(3, 8)], ["sigmoid_hard"]),
+    "hardsigmoid (clip)": (
+        lambda x: ops.clip(ops.add(ops.mul(x, 0.2), 0.5), 0.0, 1.0),
+        [(3, 8)],
+        ["sigmoid_hard"],
     ),
     "mish": (lambda x: ops.mul(x, ops.tanh(ops.softplus_safe(x))), [(3, 8)], None),
     "logsumexp": (lambda x: ops.log(ops.reduce_sum(ops.exp(x), (1,), True), 0.0), [(3, 9)], None),
@@ -166,7 +213,78 @@ CASES = {
         [(2, 5, 6, 7)],
         None,
     ),
+    "moments-norm": (lambda x: by_moments(x, weight(32), weight(32)), [(2, 5, 32)], None),
+    "moments-norm (no offset)": (lambda x: by_moments(x, None, None), [(2, 5, 32)], None),
     # layout
+    "view-between": (
+        lambda x: ops.reshape(ops.exp(ops.mul(ops.reshape(x, (4, 3)), 0.5)), (3, 4)),
+        [(3, 4)],
+        ["mul", "exp"],
+    ),
+    "flatten-order": (
+        lambda x: ops.matmul(ops.reshape(ops.transpose(x, (0, 2, 3, 1)), (2, 60)), weight(60, 7)),
+        [(2, 3, 4, 5)],
+        ["reshape", "matmul"],
+    ),
+    "flatten-order (rows)": (
+        lambda x: ops.matmul(ops.reshape(ops.transpose(x, (0, 3, 1, 2)), (2, 60)), weight(7, 60), False, True),
+        [(2, 3, 4, 5)],
+        ["reshape", "matmul"],
+    ),
+    "transpose-sink": (
+        lambda x: ops.transpose(ops.relu(ops.add(ops.transpose(x, NHWC), weight(3))), NCHW),
+        [(2, 3, 4, 5)],
+        ["add", "relu"],
+    ),
+    "transpose-sink (a residual)": (
+        lambda x, y: ops.transpose(
+            ops.relu(ops.add(a := ops.sigmoid(ops.transpose(x, NHWC)), ops.mul(ops.transpose(y, NHWC), a))), NCHW
+        ),
+        [(2, 3, 4, 5), (2, 3, 4, 5)],
+        ["sigmoid", "mul", "add", "relu"],
+    ),
+    "transpose-sink-concat": (
+        lambda x, y: ops.transpose(ops.concat((ops.transpose(x, NHWC), ops.transpose(y, NHWC)), 3), NCHW),
+        [(2, 3, 4, 5), (2, 2, 4, 5)],
+        ["concat"],
+    ),
+    "transpose-sink-axes": (
+        lambda x: ops.reduce_max(ops.transpose(x, NHWC), (1, 2)),
+        [(2, 3, 4, 5)],
+        ["reduce_max"],
+    ),
+    "transpose-sink-axes (softmax, slice, pad, reverse)": (
+        lambda x: ops.transpose(
+            ops.softmax(
+                ops.reverse(
+                    ops.pad(
+                        ops.slice_by_size(ops.transpose(x, NHWC), (0, 1, 0, 1), (2, 2, 5, 2)), (0, 0, 1, 0, 2, 3, 0, 0)
+                    ),
+                    (1,),
+                ),
+                3,
+            ),
+            NCHW,
+        ),
+        [(2, 3, 4, 5)],
+        ["slice_by_size", "pad", "reverse", "softmax"],
+    ),
+    "linear-to-conv": (
+        lambda x: ops.transpose(ops.add(ops.matmul_any(ops.transpose(x, NHWC), weight(3, 6)), weight(6)), NCHW),
+        [(2, 3, 4, 5)],
+        ["conv", "add"],
+    ),
+    "linear-to-conv (a bias before the shape)": (
+        lambda x: ops.transpose(
+            ops.reshape(
+                ops.add(ops.matmul(ops.reshape(ops.transpose(x, (0, 2, 1)), (10, 3)), weight(3, 6)), weight(6)),
+                (2, 5, 6),
+            ),
+            (0, 2, 1),
+        ),
+        [(2, 3, 5)],
+        ["reshape", "conv", "add", "reshape"],
+    ),
     "view-noop": (lambda x: ops.relu(ops.reshape(x, (3, 4))), [(3, 4)], ["relu"]),
     "view-chain": (lambda x: ops.expand_dims(ops.reshape(ops.squeeze(x, 0), (4, 3)), 0), [(1, 3, 4)], ["reshape"]),
     "transpose-noop": (lambda x: ops.transpose(x, (1, 0, 3, 2)), [(1, 3, 1, 4)], ["reshape"]),
@@ -266,6 +384,13 @@ def test_full_constants_after_a_rounding_stay_full():
     before = built(lambda x: ops.mul(ops.floor(x), np.full((3, 4), 2.5)), (3, 4))
     after, fired = optimized(before)
     assert "scalar-constant" not in fired
+    assert str(after) == str(before)
+
+
+def test_transposes_stay_where_moving_them_makes_more():
+    before = built(lambda x: (ops.relu(y := ops.transpose(x, NHWC)), ops.exp(y)), (2, 3, 4, 5))
+    after, fired = optimized(before)
+    assert not fired
     assert str(after) == str(before)
 
 
