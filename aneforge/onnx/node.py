@@ -37,6 +37,10 @@ class Node:
     def opset(self) -> int:
         return self.view.version
 
+    def before(self, version: int) -> bool:
+        """Whether the text that holds is older than this version of ai.onnx; other domains have none that old."""
+        return self.view.domain == "" and self.since < version
+
     @property
     def n_inputs(self) -> int:
         return len(self.view.inputs)

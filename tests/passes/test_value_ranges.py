@@ -149,7 +149,7 @@ class TestHalved:
         x = np.ones((2, 48), np.float32)
         (got,) = pipeline.compile_program(self.products(), options, M1).executable.run([x], [np.float32])
         assert np.allclose(got, 48000, rtol=1e-3)
-        unhalved = pipeline.finish(pipeline.Lowered(passes.legalize(self.products(), M1), {}, {}), options, M1)
+        unhalved = pipeline.finish(pipeline.Lowered(passes.legalize(self.products(), M1), {}, (), {}), options, M1)
         assert np.isinf(unhalved.executable.run([x], [np.float32])[0]).all()
 
     def test_origins_stay(self) -> None:

@@ -10,7 +10,7 @@ from ... import ops
 from ...errors import Refused
 from ...ir import Tensor
 from ..folds import Unfoldable
-from ..folds import cast as cast_known
+from ..folds.constants import cast as cast_known
 from ..node import FLOATS, Node
 from ..registry import Any_, Data, Known, Raw, onnx_op
 from ..tensors import Array, numpy_dtype

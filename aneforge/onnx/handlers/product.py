@@ -52,7 +52,7 @@ def gemm(
 ) -> Tensor:
     """alpha A' B' + beta C; C broadcasts to the product, from the right (before version 7 only where `broadcast` says
     so). Factors go into constants where they can."""
-    if broadcast and node.since >= 7:
+    if broadcast and not node.before(7):
         raise Refused("attribute form", "the attribute 'broadcast' ended with opset 6")
     left, right = _matrix(node, a, 0, transA), _matrix(node, b, 1, transB)
     factor = alpha
@@ -65,7 +65,7 @@ def gemm(
         y = ops.mul(y, factor)
     if c is None or beta == 0:
         return y
-    if joint(y.shape, c.shape) != y.shape or (node.since < 7 and not broadcast and c.shape != y.shape):
+    if joint(y.shape, c.shape) != y.shape or (node.before(7) and not broadcast and c.shape != y.shape):
         raise Refused("attribute form", f"C of shape {c.shape} does not broadcast to {y.shape}")
     if isinstance(c, np.ndarray):
         node.const(c, node.view.inputs[2])
