@@ -15,6 +15,8 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from .unrolled import unroll
+
 Array = NDArray[Any]
 WIDE = (TensorProto.FLOAT, TensorProto.DOUBLE)
 HALF_MAX = 65504.0  # largest finite fp16; the engine's ports saturate there
@@ -39,7 +41,7 @@ def _optimized(path: Path) -> onnx.ModelProto:
 
 def run(path: Path, feeds: dict[str, Array]) -> dict[str, Array]:
     """Outputs of the model at `path` by name, every float rounded to fp16 where a node makes it."""
-    model = _optimized(path)
+    model = unroll(_optimized(path), feeds)
     graph = model.graph
     for tensor in graph.initializer:
         if tensor.data_type in WIDE:
