@@ -19,6 +19,8 @@ def text(report: Report) -> str:
             "",
             *_table(["region", "where", "nodes", "MIL ops", "MACs", "runs", "engine, estimated"], _regions(report)),
         ]
+    if report.blocks:
+        lines += ["", "blocks: " + ", ".join(f"{count} {name}" for name, count in report.blocks.items())]
     if report.on_cpu:
         lines += ["", *_table(["on CPU", "op", "reason"], _reasons(report.on_cpu))]
     lines += [f"\n{w}" for w in report.warnings]

@@ -113,6 +113,14 @@ class Report:
         return sum(n.region is not None for n in self.nodes) / len(self.nodes) if self.nodes else 0.0
 
     @property
+    def blocks(self) -> Mapping[str, int]:
+        """Blocks of networks that were recognized in the regions, by name, and how many."""
+        found: dict[str, int] = {}
+        for note in (note for region in self.regions for note in region.rule_notes if note.what == "block"):
+            found[note.rule] = found.get(note.rule, 0) + 1
+        return found
+
+    @property
     def on_cpu(self) -> tuple[NodeReport, ...]:
         return tuple(n for n in self.nodes if n.region is None)
 
@@ -124,6 +132,7 @@ class Report:
             "nodes_in_regions": len(self.nodes) - len(self.on_cpu),
             "regions": len(self.regions),
             "mac_share": self.mac_share,
+            "blocks": dict(self.blocks),
         }
         return {**head, "summary": summary, **asdict(self)}
 

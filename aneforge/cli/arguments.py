@@ -18,6 +18,9 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--option", action="append", default=[], metavar="KEY=VALUE", help="an option, such as target=m4"
     )
     parser.add_argument(
+        "--no-fuse", action="store_true", help="leave the blocks of networks alone (option opt=-composite)"
+    )
+    parser.add_argument(
         "--input-shape", action="append", default=[], metavar="NAME=1x3x224x224", help="the fixed shape of an input"
     )
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=EXTENT", help="the extent of a dimension")
@@ -36,6 +39,10 @@ def options(given: argparse.Namespace) -> dict[str, str]:
     from ..pipeline import check_effective
 
     chosen = dict(_pair(text, "--option", "target=m4") for text in given.option)
+    if given.no_fuse:
+        off = [part for part in chosen.get("opt", "").split(",") if part.strip().startswith("-")]
+        if chosen.get("opt", "").strip() != "0":  # which leaves them alone anyway
+            chosen["opt"] = ",".join([*off, "-composite"])
     parsed = Options.parse(chosen)
     check_effective(parsed)
     choose(parsed)

@@ -75,6 +75,8 @@ def _show(report: Any) -> None:
         print()
         tables.show(["region", "where", "nodes", "MIL ops", "MACs", "engine, estimated"], regions)
     print(f"\n{summary(report)}")
+    if report.blocks:
+        print("blocks: " + ", ".join(f"{count} {name}" for name, count in report.blocks.items()))
     for warning in report.warnings:
         print(warning)
 

@@ -31,6 +31,18 @@ class Uses:
     def __init__(self, program: Program | None = None) -> None:
         self._count = program.uses if program is not None else _never
         self._counts: dict[Tensor, int] = {}
+        self._program = program
+        self._readers: dict[Tensor, list[Op]] | None = None
+
+    def readers(self, tensor: Tensor) -> tuple[Op, ...]:
+        """The Ops that read a tensor of the program as it was before this round of rewriting."""
+        if self._readers is None:
+            found: dict[Tensor, list[Op]] = {}
+            for op in self._program.ops if self._program is not None else ():
+                for source in dict.fromkeys(op.sources):
+                    found.setdefault(source, []).append(op)
+            self._readers = found
+        return tuple(self._readers.get(tensor, ()))
 
     def moved(self, old: Tensor, new: Tensor) -> None:
         if new is not old:

@@ -259,6 +259,7 @@ from .sums import (
     running_product,
     scaled_by_peak,
     sum_square,
+    weighted_sum,
 )
 from .windows import (
     add_bias,
@@ -491,5 +492,6 @@ __all__ = [
     "unit_variance",
     "upsample_bilinear",
     "upsample_nearest_neighbor",
+    "weighted_sum",
     "where",
 ]

@@ -66,6 +66,11 @@ def _weighted_sum(x: Tensor, axes: Sequence[int], first_weight: float, mean: boo
     return x, missing
 
 
+def weighted_sum(x: Tensor, axes: int | Sequence[int], weight: float) -> Tensor:
+    """Sum of weight * x over `axes`, which are kept as 1, accumulated wide: |sum| may be 32752 at most (Q04)."""
+    return _weighted_sum(x, axes_of("weighted_sum", "axes", axes, x.rank), weight, mean=False)[0]
+
+
 def reduce_sum_wide(
     x: Tensor, axes: int | Sequence[int] | None = None, keep_dims: bool = True, bound: float | None = None
 ) -> Tensor:

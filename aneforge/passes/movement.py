@@ -15,6 +15,7 @@ import numpy as np
 from .. import ops
 from ..ir import Op, Program, Replacement, Tensor, Uses, const, miss, rule
 from .match import VIEWS, constant, made_by, split_constant
+from .norms import equal_sum
 
 _UNARY = (
     "abs square sqrt exp exp2 erf sign floor ceil round relu relu6 sigmoid tanh silu softsign atan sin cos log rsqrt "
@@ -113,6 +114,34 @@ def sink_axes(op: Op, uses: Uses) -> Replacement:
     return reduced if order == sorted(order) else ops.transpose(reduced, order)
 
 
+@rule(
+    "transpose-sink-sum", "conv matmul", "a sum written as a product with equal weights knows its axes by number, too"
+)
+def sink_sum(op: Op, uses: Uses) -> Replacement:
+    summed = equal_sum(op)
+    image = op.operand("x")
+    while image.op.kind in VIEWS:
+        image = image.op.operand("x")
+    below = made_by(image, "transpose")
+    if summed is None or below is None:
+        return None
+    weight, before, count = summed
+    axes = next(
+        (
+            range(first, last)
+            for first in range(image.rank)
+            for last in range(first + 1, image.rank + 1)
+            if math.prod(image.shape[:first]) == before and math.prod(image.shape[first:last]) == count
+        ),
+        None,
+    )
+    if axes is None:
+        return miss("what is summed is not one or more whole axes", image)
+    perm = tuple(below.params["perm"])
+    made = ops.weighted_sum(below.operand("x"), [perm[a] for a in axes], weight)
+    return ops.reshape_if(ops.transpose(made, perm), op.types[0].shape)
+
+
 @rule("linear-to-conv", VIEWS, "a linear layer on transposed images is a 1x1 convolution, transposed afterwards")
 def linear_to_conv(op: Op, uses: Uses) -> Replacement:
     """reshape(matmul(reshape(transpose(x [N, C, ..])), W) + b) -> transpose(conv(x, W) + b), the bias being optional."""
@@ -169,5 +198,5 @@ def flatten_order(op: Op, uses: Uses) -> Replacement:
     return ops.matmul(ops.reshape(x, flat.shape), matrix, False, op.params["transpose_y"])
 
 
-MOVES = (sink, sink_concat, sink_axes, linear_to_conv)
+MOVES = (sink, sink_concat, sink_axes, sink_sum, linear_to_conv)
 RULES = (flatten_order,)

@@ -35,6 +35,21 @@ def _mean_step(y: Tensor) -> tuple[Tensor, tuple[int, ...]] | None:
     while inner.op.kind in VIEWS:
         inner = inner.op.operand("x")
     op = inner.op
+    summed = equal_sum(op)
+    if summed is None or abs(summed[0] * missing * summed[2] - 1.0) > 1e-6:
+        return None
+    _, before, count = summed
+    x = op.operand("x")
+    axes = _axes(x.shape, shape, before, count)
+    while axes is None and x.op.kind in VIEWS:
+        x = x.op.operand("x")
+        axes = _axes(x.shape, shape, before, count)
+    return None if axes is None else (x, axes)
+
+
+def equal_sum(op: Op) -> tuple[float, int, int] | None:
+    """(weight, before, count) if `op` adds up `count` neighbouring elements, each times `weight`: a product with equal
+    weights. A view keeps the order of elements, so what is summed is known by how many stand before it."""
     if op.kind == "matmul" and op.operand("y").rank == 2 and op.params["transpose_y"] and not op.params["transpose_x"]:
         weight = op.operand("y")
     elif op.kind == "conv" and op.operand("weight").shape[2:] == (1, 1) and "bias" not in op.inputs:
@@ -43,17 +58,11 @@ def _mean_step(y: Tensor) -> tuple[Tensor, tuple[int, ...]] | None:
             return None
     else:
         return None
-    value, count = scalar(weight), weight.type.size
-    if weight.shape[0] != 1 or value is None or abs(value * missing * count - 1.0) > 1e-6:
+    value = scalar(weight)
+    if weight.shape[0] != 1 or value is None:
         return None
-    # A view keeps the order of elements, so what was summed is known by how many stand before it.
-    before = math.prod(op.operand("x").shape[:-1]) if op.kind == "matmul" else op.operand("x").shape[0]
     x = op.operand("x")
-    axes = _axes(x.shape, shape, before, count)
-    while axes is None and x.op.kind in VIEWS:
-        x = x.op.operand("x")
-        axes = _axes(x.shape, shape, before, count)
-    return None if axes is None else (x, axes)
+    return value, math.prod(x.shape[:-1]) if op.kind == "matmul" else x.shape[0], weight.type.size
 
 
 def _axes(full: tuple[int, ...], kept: tuple[int, ...], before: int, count: int) -> tuple[int, ...] | None:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from ..errors import OptionError
 from ..ir import Fired, Notes, Program, Rule, RuleSet, rewrite
-from . import arithmetic, folding, functions, layout, masks, movement, norms
+from . import arithmetic, blocks, folding, functions, layout, masks, movement, norms
 
 RULES: tuple[Rule, ...] = (
     *masks.RULES,
@@ -18,6 +18,7 @@ RULES: tuple[Rule, ...] = (
     *layout.RULES,
     *movement.RULES,
     *arithmetic.RULES,
+    *blocks.RULES,
     *movement.MOVES,
 )
 """Where two rules match one Op, the earlier wins: what must be kept safe, then whole functions, then folding, then

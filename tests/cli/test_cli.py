@@ -46,6 +46,15 @@ def dynamic() -> onnx.ModelProto:
     return model([node("Relu", "x", "a"), node("Exp", "a", "y")], {"x": ["n", 3]}, {"y": ["n", 3]})
 
 
+def residual() -> onnx.ModelProto:
+    weights = {"w1": floats(4, 4, 3, 3), "w2": floats(4, 4, 3, 3, seed=1)}
+    nodes = [
+        node("Conv", "x w1", "a", pads=[1] * 4), node("Relu", "a", "b"), node("Conv", "b w2", "c", pads=[1] * 4),
+        node("Add", "c x", "d"), node("Relu", "d", "y"),
+    ]  # fmt: skip
+    return model(nodes, {"x": [1, 4, 6, 6]}, {"y": [1, 4, 6, 6]}, weights)
+
+
 class TestRun:
     def test_says_what_came_out_and_who_took_the_time(self, aneforge_: Run, saved: Saved) -> None:
         code, out, err = aneforge_("run", saved(cnn()))
@@ -154,6 +163,17 @@ class TestExplain:
         assert ("silu", "nearly", "the sigmoid has another reader") in told
         assert ("constant-chain", "fired", "") in told
         assert "silu" not in region["rules"]
+
+    def test_blocks_and_without(self, aneforge_: Run, saved: Saved) -> None:
+        path = saved(residual())
+        assert "blocks: 1 resnet-basic-block" in aneforge_("explain", path)[1]
+        assert json.loads(aneforge_("explain", path, "--json")[1])["summary"]["blocks"] == {"resnet-basic-block": 1}
+        for flags in (("--no-fuse",), ("--no-fuse", "--option", "opt=-gelu"), ("--option", "opt=0", "--no-fuse")):
+            code, out, _ = aneforge_("explain", path, *flags)
+            assert (code, "basic-block" in out) == (0, False)
+            assert aneforge_("run", path, *flags)[0] == 0
+        told = json.loads(aneforge_("explain", path, "--json", "--no-fuse", "--option", "opt=-gelu")[1])
+        assert told["options"]["opt"] == "-gelu,-composite"
 
 
 class TestOthers:

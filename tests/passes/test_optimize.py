@@ -128,7 +128,7 @@ CASES = {
         ["reshape", "matmul"],
     ),
     "shift-before-matmul": (
-        lambda x: ops.matmul(batch_norm(x, 6), np.eye(6, 5)),
+        lambda x: ops.matmul(ops.add(x, np.linspace(-1, 2, 6)), weight(6, 5) + np.eye(6, 5)),
         [(3, 6)],
         ["matmul", "add"],
     ),
@@ -269,6 +269,16 @@ CASES = {
         [(2, 3, 4, 5)],
         ["slice_by_size", "pad", "reverse", "softmax"],
     ),
+    "transpose-sink-sum": (
+        lambda x: ops.reduce_mean_wide(ops.transpose(x, NHWC), (1, 2), False),
+        [(2, 3, 4, 5)],
+        ["reshape", "matmul", "reshape"],
+    ),
+    "transpose-sink-sum (channels)": (
+        lambda x: ops.transpose(ops.sub(y := ops.transpose(x, NHWC), ops.reduce_sum_wide(y, -1)), NCHW),
+        [(2, 20, 4, 5)],
+        None,
+    ),
     "linear-to-conv": (
         lambda x: ops.transpose(ops.add(ops.matmul_any(ops.transpose(x, NHWC), weight(3, 6)), weight(6)), NCHW),
         [(2, 3, 4, 5)],
@@ -339,7 +349,8 @@ def test_rule(case):
 
 def test_every_rule_has_a_case():
     tested = {case.partition(" ")[0] for case in CASES} | {"mask-clamp", "affine-norm"}
-    assert tested == {r.name for r in passes.RULES}
+    blocks = {r.name for r in passes.RULES if r.group == "composite"}  # in test_blocks.py
+    assert tested == {r.name for r in passes.RULES} - blocks
 
 
 def test_names_are_unique_and_reasons_given():
@@ -491,6 +502,8 @@ def test_switching():
     assert optimized(before, "max")[1] == ["silu"]
     assert optimized(before, "0")[1] == []
     assert optimized(before, "-silu,-gelu")[1] == []
+    with pytest.raises(OptionError, match="did you mean composite"):
+        passes.optimize(before, "-composit")
     with pytest.raises(OptionError, match="did you mean gelu"):
         passes.optimize(before, "-gelus")
     with pytest.raises(OptionError, match="cannot be switched off"):
