@@ -77,8 +77,6 @@ def check_effective(options: Options) -> None:
             "there are routes, 0, and rules to switch off"
         )
     chosen(options.opt)
-    if options.fuse_attention:
-        raise NotImplementedError("option 'fuse_attention' is not effective in this release")
     if options.cache_dir:
         raise NotImplementedError("option 'cache_dir' is not effective in this release: no program is kept on disk")
     if options.compile_guard == "on":
@@ -102,9 +100,11 @@ def lower(program: Program, options: Options, target: Target) -> Lowered:
     """The first half of `compile_program`: up to a legal program."""
     start = time.perf_counter()
     said = Notes()
-    program, fired = passes.optimize(_without_idle_inputs(program), options.opt, said)
+    fused = passes.engine_form(target) if options.fuse_attention else None
+    program, fired = passes.optimize(_without_idle_inputs(program), options.opt, said, fused)
     middle = time.perf_counter()
-    program = passes.halved(_without_idle_inputs(passes.legalize(program, target)), target)
+    program = passes.legalize(program, target, fused is not None)
+    program = passes.halved(_without_idle_inputs(program), target)
     risks = tuple(passes.risks(program, target))
     end = time.perf_counter()
     notes = _notes(fired, said)

@@ -1,5 +1,6 @@
 """Rewrites: `optimize` (same results, faster or safer) and `legalize` (only what the target's compiler takes)."""
 
+from .attention import engine_form
 from .headroom import Risk, halved, risks
 from .legalize import LegalizeError, Violation, check_node, legalize, legalized, violations
 from .optimize import RULES, optimize
@@ -10,6 +11,7 @@ __all__ = [
     "Risk",
     "Violation",
     "check_node",
+    "engine_form",
     "halved",
     "legalize",
     "legalized",

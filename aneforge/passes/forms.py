@@ -127,6 +127,11 @@ def gelu_modes(op: Op, uses: Uses) -> Replacement:
     quirks="Q40",
 )
 def attention(op: Op, uses: Uses) -> Replacement:
+    return composed(op)
+
+
+def composed(op: Op) -> Replacement:
+    """The engine's attention as products and a softmax."""
     mask = op.inputs.get("attn_mask")
     if isinstance(mask, tuple):
         return None

@@ -15,7 +15,7 @@ from .. import ops
 from ..errors import AneforgeError, Reason
 from ..ir import Op, Origin, Program, RuleSet, Tensor, Uses, const, rewrite, topological
 from ..targets import Target
-from . import arithmetic, extremes, forms, kernels, layout, slices
+from . import arithmetic, attention, extremes, forms, kernels, layout, slices
 from .extremes import lost
 from .limits import refusal
 from .masks import mask_clamp
@@ -48,11 +48,12 @@ class LegalizeError(AneforgeError):
 
 
 @lru_cache(maxsize=32)
-def _rules(target: Target) -> RuleSet:
+def _rules(target: Target, fused: bool = False) -> RuleSet:
+    own = {forms.attention: attention.beyond(target)} if fused else {}
     return RuleSet(
         (
             mask_clamp,
-            *forms.RULES,
+            *(own.get(rule, rule) for rule in forms.RULES),
             *kernels.RULES,
             *kernels.window_rules(target),
             *slices.RULES,
@@ -65,20 +66,20 @@ def _rules(target: Target) -> RuleSet:
     )
 
 
-def legalized(program: Program, target: Target) -> tuple[Program, list[Violation]]:
-    """The program in the target's forms, and what is left that it does not take."""
-    program, _ = rewrite(program, _rules(target))
+def legalized(program: Program, target: Target, fused: bool = False) -> tuple[Program, list[Violation]]:
+    """The program in the target's forms, and what is left that it does not take. `fused`: see `legalize`."""
+    program, _ = rewrite(program, _rules(target, fused))
     program = _ports(program)
     return program, violations(program, target)
 
 
-def legalize(program: Program, target: Target) -> Program:
-    """The program in the target's forms.
+def legalize(program: Program, target: Target, fused: bool = False) -> Program:
+    """The program in the target's forms. `fused`: the engine's attention stays where it is known to be right.
 
     Raises:
         LegalizeError: something has no form there; it lists every such Op.
     """
-    program, found = legalized(program, target)
+    program, found = legalized(program, target, fused)
     if found:
         raise LegalizeError(target, found)
     return program

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..errors import Reason
 from ..ir import Op, Tensor
 from ..targets import Target
+from .attention import distrust, engine_form
 
 _BOOL = frozenset({"equal", "greater", "greater_equal", "less", "less_equal", "not_equal", "logical_not"})
 _WINDOWED = frozenset({"conv", "conv_transpose", "max_pool", "avg_pool", "l2_pool"})
@@ -183,7 +184,13 @@ def _select(op: Op, target: Target) -> Reason | None:
     return None
 
 
+def _attention(op: Op, target: Target) -> Reason | None:
+    why = distrust(op, bool(engine_form(target)))
+    return None if why is None else Reason("attribute form", f"{op.kind}: {why}")
+
+
 _FORMS = {
+    "scaled_dot_product_attention": _attention,
     "matmul": _matmul,
     "linear": _linear,
     "transpose": _transpose,

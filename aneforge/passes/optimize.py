@@ -8,10 +8,11 @@ from typing import Protocol
 
 from ..errors import OptionError
 from ..ir import Fired, Notes, Program, Rule, RuleSet, rewrite
-from . import arithmetic, blocks, folding, functions, layout, masks, movement, norms
+from . import arithmetic, attention, blocks, folding, functions, layout, masks, movement, norms
 
 RULES: tuple[Rule, ...] = (
     *masks.RULES,
+    *attention.RULES,
     *norms.RULES,
     *functions.RULES,
     *folding.RULES,
@@ -27,16 +28,16 @@ tidying.
 
 
 @lru_cache(maxsize=64)
-def chosen(opt: str) -> RuleSet:
+def chosen(opt: str, fused: bool | None = None) -> RuleSet:
     """The rules that `opt` leaves on: all for routes, max, 1, 2; the required ones for 0; all but the named ones for
-    "-name,…", where a name may be that of a group.
+    "-name,…", where a name may be that of a group. `fused`: see `optimize`.
 
     Raises:
         OptionError: no rule has a name that is switched off, or it is required.
     """
     word = opt.strip().lower()
     if word in ("routes", "max", "1", "2", ""):
-        return RuleSet(RULES)
+        return RuleSet(_offered(fused))
     if word == "0":
         return RuleSet(r for r in RULES if r.required)
     names = {r.name: r for r in RULES}
@@ -55,7 +56,13 @@ def chosen(opt: str) -> RuleSet:
         if names[name].required:
             raise OptionError(f"option 'opt': {name!r} keeps programs right and cannot be switched off")
         off.add(name)
-    return RuleSet(r for r in RULES if r.name not in off)
+    return RuleSet(r for r in _offered(fused) if r.name not in off)
+
+
+def _offered(fused: bool | None) -> list[Rule]:
+    """RULES, with attention's as asked for."""
+    own = {} if fused is None else {attention.RULES[0]: attention.sdpa_rule(fused)}
+    return [own.get(r, r) for r in RULES if r in own or r not in attention.RULES]
 
 
 class HasOpt(Protocol):
@@ -66,7 +73,7 @@ class HasOpt(Protocol):
 
 
 def optimize(
-    program: Program, options: str | HasOpt = "routes", notes: Notes | None = None
+    program: Program, options: str | HasOpt = "routes", notes: Notes | None = None, fused: bool | None = None
 ) -> tuple[Program, list[Fired]]:
     """Rewrites a program into one that computes the same, faster or safer.
 
@@ -76,14 +83,16 @@ def optimize(
     `options` is the option table's `opt`, or an object that carries it. `notes` is filled with what the rules say of the
     result: where they nearly fired, and blocks that they know.
 
+    `fused`: attention may become one operation, with a mask (True) or without (False); None: it stays as it is.
+
     Returns the program, and for each firing the rule and the origins of what it replaced.
     """
     opt = options if isinstance(options, str) else options.opt
-    program, fired = rewrite(program, _settled(opt), notes)
+    program, fired = rewrite(program, _settled(opt, fused), notes)
     before = movement.moved_elements(program)
     if before:
         said = None if notes is None else Notes()
-        moved, more = rewrite(program, chosen(opt), said)
+        moved, more = rewrite(program, chosen(opt, fused), said)
         if movement.moved_elements(moved) < before:
             if notes is not None and said is not None:
                 notes.near, notes.blocks = said.near, said.blocks
@@ -92,6 +101,6 @@ def optimize(
 
 
 @lru_cache(maxsize=64)
-def _settled(opt: str) -> RuleSet:
+def _settled(opt: str, fused: bool | None) -> RuleSet:
     """`chosen` without the rules that move transposes."""
-    return RuleSet(r for r in chosen(opt).rules if r not in movement.MOVES)
+    return RuleSet(r for r in chosen(opt, fused).rules if r not in movement.MOVES)

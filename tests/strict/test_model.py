@@ -178,7 +178,6 @@ class TestDoors:
             ({"opt": 1}, NotImplementedError, "'opt'"),
             ({"opt": 2}, NotImplementedError, "'opt'"),
             ({"opt": "max"}, NotImplementedError, "'opt'"),
-            ({"fuse_attention": True}, NotImplementedError, "fuse_attention"),
             ({"cache_dir": "/tmp/x"}, NotImplementedError, "cache_dir"),
             ({"min_nodes": 3}, ValueError, "for sessions"),
             ({"strict": False}, ValueError, "always strict"),
@@ -222,7 +221,7 @@ class TestRefusals:
             assert np.array_equal(af.load_onnx(loose, **how)(x), np.maximum(x, 0).astype(np.float16))  # type: ignore[arg-type]
 
     def test_a_limit_of_the_target_names_the_node(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def legalize(program: object, target: object) -> None:
+        def legalize(program: object, target: object, fused: bool = False) -> None:
             op = next(op for op in program.ops if op.kind == "conv")  # type: ignore[attr-defined]
             found = passes.Violation(op, "conv", Reason("limit", "too wide"), program.origins(op))  # type: ignore[attr-defined]
             raise passes.LegalizeError(target, [found])  # type: ignore[arg-type]
