@@ -19,6 +19,7 @@ _LEAST = 2.0**-10
 """A filter's greatest weight stays at or above this after scaling, so that its small ones keep their precision in
 fp16.
 """
+_HALVED = "the product is halved so that it stays below 32752 (Q04)"
 _TOO_FAR = "fp16 would not hold the scaled weight as well"
 
 
@@ -32,6 +33,12 @@ def _holds(weight: NDArray[Any], axis: int) -> bool:
     """Whether fp16 holds scaled weights as well as unscaled ones."""
     peak = np.abs(weight).max(axis=tuple(i for i in range(weight.ndim) if i != axis))
     return bool(np.isfinite(peak).all() and (peak <= FP16_MAX).all() and ((peak >= _LEAST) | (peak == 0)).all())
+
+
+def _undoes_half(weight: NDArray[Any], factor: NDArray[Any] | float) -> bool:
+    """Whether `weight` adds up or selects halves, which are doubled afterwards on purpose: the accumulator of products
+    ends at 32752, and what is doubled may be as large as fp16 holds (Q04)."""
+    return bool((np.abs(factor) > 1.0).any() and ((weight == 0.0) | (weight == 0.5)).all())
 
 
 def _with_weight(op: Op, weight: NDArray[Any], x: Tensor | None = None) -> Tensor:
@@ -56,6 +63,8 @@ def scale_into_weight(op: Op, uses: Uses) -> Replacement:
         return miss("the product has another reader", pair[0])
     if "bias" in below.inputs or pair[0].type != op.types[0]:
         return miss("the product has a bias, or is broadcast", pair[0])
+    if _undoes_half(weight, factor):
+        return miss(_HALVED, pair[0])
     if below.kind == "matmul":
         columns = pair[0].shape[-1]
         if factor.size not in (1, columns) or (factor.size > 1 and factor.shape[-1] != columns):
@@ -106,6 +115,8 @@ def scale_of_sum(op: Op, uses: Uses) -> Replacement:
     weight = _weight_of(x.op)
     if weight is None:
         return None
+    if _undoes_half(weight, factor):
+        return miss(_HALVED, x)
     scaled = weight * factor
     peak = np.abs(scaled).max(initial=0.0)
     if not (2.0**-14 <= peak <= FP16_MAX if _equal_weights(x.op) else _holds(scaled, _rows(x.op))):

@@ -119,6 +119,10 @@ CASES = {
         lambda x: ops.mul(ops.conv(x, np.ones((4, 3, 1, 1))), 1e7),
         [(1, 3, 6, 6)],
     ),
+    "scale-into-weight: the product is halved so that it stays below 32752 (Q04)": (
+        lambda x: ops.select_axis(x, 1, np.array([5, 3])),
+        [(1, 64)],
+    ),
     "scale-into-weight: the weight is computed at run time": (
         lambda x, y: ops.mul(ops.matmul(x, y), 0.25),
         [(3, 4), (4, 3)],

@@ -382,6 +382,25 @@ def test_scales_that_fp16_weights_cannot_hold_stay():
     assert "constant-chain" not in fired, "1e-10 is 0 in fp16, two steps are not"
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: ops.reduce_sum_wide(x, 1),
+        lambda x: ops.select_axis(x, 1, np.array([5, 3])),
+        lambda x: ops.select_axis(ops.reshape(x, (1, 8, 8)), 1, np.array([5, 3])),
+        lambda x: ops.running_sum(x, 1),
+    ],
+)
+def test_halves_stay_halves(build):
+    """Q04: sums and selections are halved and doubled, since what products accumulate ends at 32752."""
+    before = built(build, (1, 64))
+    after, fired = optimized(before)
+    assert not {"scale-into-weight", "scale-of-sum"} & set(fired)
+    assert [op.params["value"].max() for op in after.ops if op.kind == "const" and op.types[0].rank > 1] == [0.5]
+    mean = built(lambda x: ops.mul(ops.reduce_sum_wide(x, 1), 1 / 64), (1, 64))
+    assert kinds(optimized(mean)[0]) == ["matmul"], "but a mean needs no half"
+
+
 def test_padding_is_not_shifted():
     before = built(lambda x: ops.conv(ops.add(x, weight(3, 1, 1)), weight(4, 3, 3, 3), pad=1), (1, 3, 6, 6))
     _, fired = optimized(before)
