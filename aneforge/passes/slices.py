@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import ops
-from ..ir import Op, Replacement, Rule, Tensor, Uses, rule
+from ..ir import Op, Replacement, Rule, Tensor, Uses, const, rule
 from ..targets import Target
 
 
@@ -49,6 +49,25 @@ def pad_axes(op: Op, uses: Uses) -> Replacement:
     pairs = list(zip(cells[::2], cells[1::2], strict=True))
     numpy_mode = "edge" if mode == "replicate" else mode
     return ops.pad_any(x, pairs, numpy_mode, op.params["constant_val"])
+
+
+@rule(
+    "concat-pairs",
+    "concat",
+    "a value between two constants does not always compile: pieces are joined in pairs",
+    required=True,
+    quirks="Q32",
+)
+def concat_pairs(op: Op, uses: Uses) -> Replacement:
+    pieces, axis = op.sources, op.params["axis"]
+    if len(pieces) < 3 or sum(p.is_const for p in pieces) < 2 or all(p.is_const for p in pieces):
+        return None
+    rest = pieces[:-1]
+    if all(p.is_const for p in rest):
+        first = const(np.concatenate([p.value for p in rest], axis), rest[0].dtype)
+    else:
+        first = ops.concat(rest, axis)
+    return ops.concat((first, pieces[-1]), axis)
 
 
 def _turned(x: Tensor) -> Tensor:
@@ -169,4 +188,4 @@ def resampling(op: Op, before: int, after: int) -> np.ndarray:
     return matrix
 
 
-RULES = (slice_by_index, pad_axes)
+RULES = (slice_by_index, pad_axes, concat_pairs)

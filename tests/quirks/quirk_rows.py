@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from aneforge import backends, mil, ops, passes
-from aneforge.ir import Op, Program, Tensor, input, origin
+from aneforge.ir import Op, Program, Tensor, const, input, origin
 from aneforge.options import Options
 from aneforge.targets import resolve
 
@@ -161,6 +161,9 @@ CASES = (
     Case("Q32", "pads of two axes", lambda x: ops.pad(x, (1, 1, 1, 1, 0, 0, 0, 0), "constant", 2.0), (np.ones((2, 3, 4, 5)),),
          lambda x: np.pad(x, ((1, 1), (1, 1), (0, 0), (0, 0)), constant_values=2.0), ("rule:pad-axes",), wrong=False,
          forbidden=lambda op: op.kind == "pad" or (op.kind == "concat" and sum(s.is_const for s in op.sources) > 1)),
+    Case("Q32", "a value between two constants", lambda x: ops.concat((const(np.ones((1, 4))), x, const(np.ones((2, 4)))), 0),
+         (np.full((3, 4), 2.0),), lambda x: np.concatenate([np.ones((1, 4)), x, np.ones((2, 4))]), ("rule:concat-pairs",),
+         wrong=False, forbidden=lambda op: op.kind == "concat" and len(op.sources) > 2),
     Case("Q36", "a norm of large values", lambda x: ops.reduce_l2_norm(x, 1, True), (np.full((2, 8), 900.0),),
          lambda x: np.sqrt((x * x).sum(1, keepdims=True)), ("rule:l2-norm",), wrong=False, forbidden=kind("reduce_l2_norm")),
     Case("Q36", "squares added up", lambda x: ops.reduce_sum_square(x, 1, True), (np.full((1, 4096), 1.5),),
