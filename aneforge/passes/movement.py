@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import ops
 from ..ir import Op, Program, Replacement, Tensor, Uses, const, miss, rule
+from ..ops.contract import LONGEST
 from .match import VIEWS, constant, made_by, split_constant
 from .norms import equal_sum
 
@@ -29,6 +30,14 @@ _REDUCE = "reduce_sum reduce_mean reduce_max reduce_min reduce_l1_norm reduce_l2
 def moved_elements(program: Program) -> int:
     """How many elements the transposes of a program move."""
     return sum(op.types[0].size for op in program.ops if op.kind == "transpose")
+
+
+def fits(program: Program) -> bool:
+    """Whether every engine takes the extents that the transposes and convolutions of a program meet: what they did not
+    meet before, they must not meet for being moved."""
+    return all(
+        max(op.operand("x").shape[-2:], default=0) <= LONGEST for op in program.ops if op.kind in ("transpose", "conv")
+    )
 
 
 def _inverse(perm: Sequence[int]) -> tuple[int, ...]:

@@ -78,7 +78,7 @@ def optimize(
     """Rewrites a program into one that computes the same, faster or safer.
 
     In two steps: all rules but those that move transposes, to the end; then all, which is kept if it leaves less to
-    transpose.
+    transpose, and nothing longer than every engine takes.
 
     `options` is the option table's `opt`, or an object that carries it. `notes` is filled with what the rules say of the
     result: where they nearly fired, and blocks that they know.
@@ -93,7 +93,7 @@ def optimize(
     if before:
         said = None if notes is None else Notes()
         moved, more = rewrite(program, chosen(opt, fused), said)
-        if movement.moved_elements(moved) < before:
+        if movement.moved_elements(moved) < before and (movement.fits(moved) or not movement.fits(program)):
             if notes is not None and said is not None:
                 notes.near, notes.blocks = said.near, said.blocks
             return moved, fired + more

@@ -424,6 +424,21 @@ def test_transposes_stay_where_moving_them_makes_more():
     assert str(after) == str(before)
 
 
+def test_transposes_stay_where_moving_them_makes_too_long_an_axis():
+    """A linear layer takes its rows in parts; as a convolution it would have a width of 20000."""
+    before = built(
+        lambda x: ops.transpose(ops.matmul_any(ops.transpose(x, (0, 2, 1)), weight(2, 2)), (0, 2, 1)), (1, 2, 20000)
+    )
+    _, fired = optimized(before)
+    assert "linear-to-conv" not in fired
+    _, fired = optimized(
+        built(
+            lambda x: ops.transpose(ops.matmul_any(ops.transpose(x, (0, 2, 1)), weight(2, 2)), (0, 2, 1)), (1, 2, 2000)
+        )
+    )
+    assert "linear-to-conv" in fired
+
+
 @pytest.mark.parametrize(
     "near_miss",
     [
