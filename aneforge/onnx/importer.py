@@ -18,10 +18,11 @@ from ..errors import DynamicShapeError, InternalError, Reason, Refused, RefusedN
 from ..ir import Program, Tensor
 from ..options import Options
 from ..targets import Target, resolve
-from . import expansion, faint, folding, inference, whole
+from . import expansion, faint, folding, inference, ranges, whole
 from .cost import multiply_adds
 from .folds import Unfoldable
 from .node import FLOATS, MAX_RANK, Node
+from .ranges import Range
 from .registry import call, find
 from .shapes import Malformed
 from .tensors import Array
@@ -59,6 +60,8 @@ class Binding:
     missing: Reason | None = None
     whole: bool = False
     """Whether its floats may be whole numbers beyond what fp16 counts: see `whole`."""
+    span: Range | None = None
+    """What is proved of its values: see `ranges`."""
 
     @classmethod
     def of(cls, array: Array) -> Binding:
@@ -70,7 +73,8 @@ class Imported:
     """A graph with all its nodes imported or refused.
 
     `values`: a Tensor where the value is computed (or enters) as fp16, a numpy array where it is known at import, None
-    where it can neither be computed nor enter. `dtypes`: the ONNX dtypes.
+    where it can neither be computed nor enter. `dtypes`: the ONNX dtypes; an integer that is a Tensor is proved to lie
+    within ±2048 and crosses as its own type, converted at the port.
     """
 
     view: GraphView
@@ -114,6 +118,9 @@ class Imported:
         if value.dtype == "bool":
             with ir.only_origin(value.op.origin):
                 return ops.as_mask(value)
+        if value.dtype == "uint8":
+            with ir.only_origin(value.op.origin):
+                return ops.cast(value, "fp16")
         return value
 
     @property
@@ -223,6 +230,8 @@ class Scope:
         """Nodes that stay on the CPU because fp16 would make something else of their numbers."""
         self.whole: set[str] = set()
         """Float values that may hold whole numbers beyond what fp16 counts."""
+        self.ranges: dict[str, Range] = {}
+        """What is proved of computed values. Every integer among them has an interval within ±2048."""
         self.values: dict[str, Value] = {}
         self.dtypes: dict[str, np.dtype[Any] | None] = {}
         self.missing: dict[str, Reason] = {}
@@ -246,7 +255,12 @@ class Scope:
     def get(self, name: str) -> Binding:
         """All that is known about a value, to be known in another scope."""
         return Binding(
-            self.values.get(name), self.dtypes.get(name), self.shape(name), self.missing.get(name), name in self.whole
+            self.values.get(name),
+            self.dtypes.get(name),
+            self.shape(name),
+            self.missing.get(name),
+            name in self.whole,
+            self.ranges.get(name),
         )
 
     def bind(self, name: str, given: Binding) -> None:
@@ -258,6 +272,8 @@ class Scope:
             self.missing[name] = given.missing
         if given.whole:
             self.whole.add(name)
+        if given.span is not None:
+            self.ranges[name] = given.span
 
     def body(self, view: GraphView, arguments: Sequence[Binding] = ()) -> Scope:
         """The scope of a body, imported in place: every node of it must have an engine form.
@@ -332,7 +348,8 @@ class Scope:
                         self._expand(view, missing)
                     else:
                         layout = handler.layout
-                        self._adopt(view, call(handler, Node(self, view, handler, since)), handler.own_shape)
+                        node = Node(self, view, handler, since)
+                        self._adopt(view, call(handler, node), node)
             if all(isinstance(self.values.get(name), np.ndarray) for name in view.outputs if name):
                 status = "free"
         except Refused as e:
@@ -373,7 +390,7 @@ class Scope:
         for name in view.inputs:
             if name in self.whole and not whole.harmless(self, view):
                 self.unsafe.add(view.index)
-                text = f"{name!r} holds integers as floats, beyond {whole.COUNTED} maybe, and fp16 counts no further"
+                text = f"{name!r} holds integers as floats, beyond {ranges.COUNTED} maybe, and fp16 counts no further"
                 raise Refused("data type", text)
 
     def _fold(self, view: NodeView) -> list[Array] | None:
@@ -389,16 +406,17 @@ class Scope:
         except Unfoldable:
             return None
 
-    def _adopt(self, view: NodeView, result: Any, own_shape: bool = False) -> None:
-        """Takes a handler's results, checked against what ONNX infers. A Binding among them tells its dtype.
+    def _adopt(self, view: NodeView, result: Any, node: Node | None = None) -> None:
+        """Takes what became of a node, checked against what ONNX infers. A Binding tells its dtype and its range.
 
         Raises:
             Refused: a result that somebody reads is missing, or has no engine form.
             AssertionError: a result has another shape than ONNX infers, or no dtype: a bug."""
         results = (result,) if isinstance(result, (Tensor, np.ndarray, Binding)) else tuple(result)
         given: list[Value] = [r.value if isinstance(r, Binding) else r for r in results]
+        spans = [r.span if isinstance(r, Binding) else None for r in results]
         hints = [r.dtype if isinstance(r, Binding) else None for r in results]
-        types = self._output_types(view, given, hints, own_shape)
+        types = self._output_types(view, given, hints, node is not None and node.handler.own_shape)
         self._judge(view, given)
         made = [_plain(v, types[j] if j < len(types) else None) for j, v in enumerate(given)]
         for j, name in enumerate(view.outputs):
@@ -416,7 +434,11 @@ class Scope:
             if isinstance(value, Tensor):
                 _fits(value, name)
             dtype = value.dtype if isinstance(value, np.ndarray) else types[j]
-            self._store(name, value, dtype, value.shape)
+            span = None
+            if isinstance(value, Tensor):
+                span = spans[j] if spans[j] is not None or node is None else node.proof(value)
+                span = _proved(name, dtype, span)
+            self._store(name, value, dtype, value.shape, span)
 
     def _judge(self, view: NodeView, made: Sequence[Value]) -> None:
         """Asks whether the target takes what the node became."""
@@ -495,9 +517,17 @@ class Scope:
 
     # ------------------------------------------------------------ values
 
-    def _store(self, name: str, value: Value, dtype: np.dtype[Any] | None, shape: Shape) -> None:
+    def _store(
+        self, name: str, value: Value, dtype: np.dtype[Any] | None, shape: Shape, span: Range | None = None
+    ) -> None:
         if name:
             self.values[name], self.dtypes[name], self._shapes[name] = value, dtype, tuple(shape)
+            self._prove(name, span)
+
+    def _prove(self, name: str, span: Range | None) -> None:
+        self.ranges.pop(name, None)
+        if span is not None:
+            self.ranges[name] = span
 
     def _enter(self, name: str, dtype: np.dtype[Any] | None, shape: Shape | None, view: ValueView) -> None:
         """A value from outside: a port if its type allows one, else None and the reason."""
@@ -511,6 +541,7 @@ class Scope:
             return
         self.missing.pop(name, None)
         self.values[name] = ir.input(name, shape, "uint8" if dtype == np.uint8 else "fp16")
+        self._prove(name, None if dtype is None else ranges.PORTS.get(dtype.name))
 
 
 def _no_port(name: str, dtype: np.dtype[Any] | None, shape: Shape | None, view: ValueView) -> Reason | None:
@@ -519,7 +550,7 @@ def _no_port(name: str, dtype: np.dtype[Any] | None, shape: Shape | None, view: 
         return Reason("data type", f"{name!r} is a {view.kind}, not a tensor")
     if dtype is None:
         return Reason("data type", f"the type of {name!r} is not known")
-    if dtype.name not in (*FLOATS, "bool", "uint8"):
+    if dtype.name not in (*FLOATS, "bool", *ranges.PORTS):
         kind = "string" if dtype == np.dtype(object) else dtype.name
         return Reason("data type", f"{name!r} is {kind}; the engine computes in fp16")
     if shape is None:
@@ -539,6 +570,19 @@ def _plain(value: Value, dtype: np.dtype[Any] | None) -> Value:
     if isinstance(value, Tensor) and value.is_const and dtype is not None:
         return value.value.astype(dtype, copy=False)
     return value
+
+
+def _proved(name: str, dtype: np.dtype[Any] | None, span: Range | None) -> Range | None:
+    """What is noted of a result, given what is proved.
+
+    Raises:
+        Refused: an integer that is not proved small, or that its type does not hold."""
+    if dtype is None or dtype.kind not in "iu":
+        return None if span is None or dtype is None or dtype.kind == "b" else ranges.widened(span)
+    span = ranges.demand_exact(span, f"the values of {name!r}")
+    if not ranges.fits(span, dtype):
+        raise Refused("data type", f"{name!r} is {dtype}, and {span[0]:g} to {span[1]:g} would wrap around")
+    return span
 
 
 def _fits(value: Tensor, name: str) -> None:

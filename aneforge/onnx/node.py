@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,9 @@ import numpy as np
 from .. import ir, ops
 from ..errors import Reason, Refused
 from ..ir import Tensor
+from . import ranges
 from .inference import input_name
+from .ranges import Range
 from .tensors import Array
 from .view import NodeView
 
@@ -32,6 +35,11 @@ class Node:
         self.handler = handler
         self.since = since
         """The version of the operator's text that holds for this node."""
+        self.proved: dict[Tensor, Range] = {}
+        """Results of which the handler proves something. An integer result needs it, see `ranges`."""
+        self._numbers: list[np.dtype[Any] | None] = []
+        self.moved: list[Range | None] = []
+        """What is known of the inputs taken as `Data` or `Raw`: all that a result of theirs can hold, beside 0."""
 
     @property
     def opset(self) -> int:
@@ -76,6 +84,35 @@ class Node:
             raise Refused("dynamic shape", f"the shape of {self.view.inputs[i]!r} is not known at import")
         return shape
 
+    # ------------------------------------------------------------ what is proved of values
+
+    def range(self, i: int) -> Range | None:
+        """What is proved of the values of input `i`."""
+        value, dtype = self.value(i), self.dtype(i)
+        if isinstance(value, np.ndarray):
+            return ranges.of_array(value)
+        if dtype is not None and dtype.kind == "b":
+            return 0, 1
+        return self.scope.ranges.get(self.view.inputs[i]) if self.has(i) else None
+
+    def prove(self, y: Tensor, span: Range | None) -> Tensor:
+        """Notes what a result holds (nothing, if None), and returns it."""
+        if span is not None:
+            self.proved[y] = span
+        return y
+
+    def follow(self, y: Tensor, rule: Callable[..., Range]) -> Tensor:
+        """Notes what a result holds if that is known of all inputs: `rule` of their intervals."""
+        spans = ranges.known([self.range(i) for i in range(self.n_inputs) if self.has(i)])
+        return self.prove(y, None if spans is None else rule(*spans))
+
+    def proof(self, y: Tensor) -> Range | None:
+        """What is known of a result: what its handler says, else what an operator that only moves elements was given."""
+        span = self.proved.get(y)
+        if span is None and self.handler.layout and self.moved and (moved := ranges.known(self.moved)) is not None:
+            span = ranges.union((0, 0), *moved)
+        return span
+
     # ------------------------------------------------------------ inputs in the forms that handlers declare
 
     def take(self, i: int, parameter: Parameter) -> Any:
@@ -93,6 +130,8 @@ class Node:
                 return self.data(i)
             case "Raw":
                 return self.raw(i)
+            case "Number":
+                return self.number(i)
             case "Value":
                 value = self.value(i)
                 return value if isinstance(value, np.ndarray) else self.tensor(i)
@@ -148,16 +187,43 @@ class Node:
         return value if value.dtype == "bool" else ops.as_bool(value)
 
     def data(self, i: int) -> Tensor:
-        """An input that is only moved: floats, or bools as fp16 0 or 1."""
+        """An input that is only moved: floats, bools as fp16 0 or 1, or integers that are proved small."""
         dtype = self.dtype(i)
-        return self.mask(i) if dtype is not None and dtype.kind == "b" else self.tensor(i)
+        x = self.mask(i) if dtype is not None and dtype.kind == "b" else self.number(i)
+        self.moved.append(self.range(i))
+        return x
 
     def raw(self, i: int) -> Tensor:
-        """As `data`, or unsigned bytes as they come in through a port."""
+        """As `data`, but unsigned bytes as they come in through a port."""
         value = self._present(i)
         if isinstance(value, Tensor) and value.dtype == "uint8":
+            self.moved.append(self.range(i))
             return value
         return self.data(i)
+
+    def number(self, i: int) -> Tensor:
+        """Floats, or integers that are proved small."""
+        dtype = self.dtype(i)
+        if dtype is None or dtype.kind not in "iu":
+            y = self.tensor(i)
+        else:
+            y = self.count(i)
+        self._numbers.append(dtype)
+        if len(set(self._numbers)) > 1 and any(d is None or d.kind in "iu" for d in self._numbers):
+            raise Refused("data type", f"{' and '.join(map(str, self._numbers))} do not mix")
+        return y
+
+    def count(self, i: int) -> Tensor:
+        """An input of integers as whole fp16 numbers.
+
+        Raises:
+            Refused: they are not proved to lie within ±2048."""
+        value = self._present(i)
+        name = self.view.inputs[i]
+        ranges.demand_exact(self.range(i), f"the values of {name!r}")
+        if isinstance(value, np.ndarray):
+            return self.const(value.astype(np.float32), name)
+        return ops.cast(value, "fp16") if value.dtype == "uint8" else value
 
     def _present(self, i: int) -> Tensor | Array:
         value = self.value(i)

@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 Known = Array  # a constant, in its ONNX dtype
 Mask = Tensor  # an ONNX bool as fp16 0 or 1
 Bool = Tensor  # an ONNX bool as a bool of the program
-Data = Tensor  # floats, or bools as a Mask: for operators that only move elements
-Raw = Tensor  # floats, a Mask, or an unsigned byte that came in through a port
+Data = Tensor  # floats, bools as a Mask, or integers proved small: for operators that only move elements
+Raw = Tensor  # as Data, but an unsigned byte as it came in through a port
+Number = Tensor  # floats, or integers proved small; the handler says what it proves of the result (`Node.follow`)
 Value = Tensor | Array  # a constant as it is, anything else as Tensor
 Any_ = Any  # not converted; the handler asks the node
 
-FORMS = ("Tensor", "Known", "Mask", "Bool", "Data", "Raw", "Value", "Any_")
+FORMS = ("Tensor", "Known", "Mask", "Bool", "Data", "Raw", "Number", "Value", "Any_")
 """Any_: the input is not converted and need not be known; the handler asks the node about it (its shape, for one)."""
 
 HINT = "consumed_inputs"

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .node import FLOATS
+from .ranges import COUNTED, exact
 from .tensors import Array
 from .view import NodeView
 
 if TYPE_CHECKING:
     from .importer import Scope
 
-COUNTED = 2048
-"""Whole numbers up to here are exact in fp16."""
 _MASK = -1e4
 """A factor from here down makes an additive mask: whether its argument was exact does not matter."""
 _NARROW = ("bool", "uint8", "int8", "uint4", "int4", "uint2", "int2")
@@ -166,6 +165,8 @@ def _small(scope: Scope, name: str, depth: int = 16) -> bool:
         return _counts(value)
     dtype = scope.dtypes.get(name)
     if dtype is not None and dtype.name in _NARROW:
+        return True
+    if (span := scope.ranges.get(name)) is not None and exact(span):
         return True
     made = scope.producer(name)
     if made is None or depth == 0:

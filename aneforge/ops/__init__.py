@@ -178,6 +178,7 @@ from .norms import (
     standardize,
     unit_variance,
 )
+from .order import argmax_first, first_k
 from .pool import (
     avg_pool,
     l2_pool,
@@ -247,7 +248,6 @@ from .smooth import (
 )
 from .sums import (
     SHORT,
-    argmax_first,
     log_softmax,
     log_sum,
     logsumexp,
@@ -335,6 +335,7 @@ __all__ = [
     "exp2",
     "expand_dims",
     "filled",
+    "first_k",
     "flatten",
     "flatten2d",
     "floor",

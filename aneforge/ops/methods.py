@@ -27,9 +27,10 @@ from .contract import matmul_any, running_sum
 from .layout import gather_constant, slice_box
 from .masks import filled
 from .norms import group_norm, l2_normalize, layer_norm_fp16, rms_norm, standardize
+from .order import argmax_first
 from .rounding import round_half_even
 from .smooth import clamp, power, prelu_any, softplus_safe
-from .sums import argmax_first, log_sum, logsumexp, reduce_l1, reduce_mean_wide, reduce_sum_wide, sum_square
+from .sums import log_sum, logsumexp, reduce_l1, reduce_mean_wide, reduce_sum_wide, sum_square
 from .windows import add_bias, pool_any
 
 Axes = int | Sequence[int] | None

@@ -20,8 +20,9 @@ from . import reduce as r
 from . import shape as s
 from .base import Operand, axes_of, axis_of, number
 from .contract import contract_axis, reshape_if
+from .order import argmax_first
 from .smooth import FP16_MAX
-from .sums import TINY, argmax_first, reduce_mean_wide, reduce_sum_wide, scaled_by_peak
+from .sums import TINY, reduce_mean_wide, reduce_sum_wide, scaled_by_peak
 
 
 def unit_variance(x: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:

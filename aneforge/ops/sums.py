@@ -194,19 +194,3 @@ def running_product(x: Tensor, axis: int, exclusive: bool = False, reverse: bool
     y = s.reverse(y, (0,)) if reverse else y
     y = reshape_if(y, moved.shape)
     return y if at == 0 else s.transpose(y, [order.index(i) for i in range(x.rank)])
-
-
-def argmax_first(x: Tensor, axis: int = -1, keep_dims: bool = True, smallest: bool = False) -> Tensor:
-    """Index of the first greatest element, as fp16 whole numbers; up to 2048 elements, which fp16 counts exactly (Q38).
-
-    min over i of (i + 4096 where x < max): sign(x - max) is -1 there and 0 at the maximum.
-    """
-    at = axis_of("argmax_first", "axis", axis, x.rank)
-    n = x.shape[at]
-    if n > 2048:
-        raise Refused("limit", f"ArgMax over {n} elements: fp16 counts to 2048")
-    if smallest:
-        x = e.mul(x, -1.0)
-    behind = e.sign(e.sub(x, r.reduce_max(x, (at,), True)))
-    index = np.arange(n, dtype=np.float32).reshape([n if i == at else 1 for i in range(x.rank)])
-    return r.reduce_min(e.sub(index, e.mul(behind, 4096.0)), (at,), keep_dims)

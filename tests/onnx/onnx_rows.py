@@ -75,6 +75,8 @@ def rows() -> Iterator[Row]:
         layouts,
         norms,
         reductions,
+        orders,
+        integers,
         resizes,
         contrib,
         doubles,
@@ -448,6 +450,71 @@ def reductions() -> Iterator[Row]:
         for reverse in (0, 1):
             yield Row("CumSum", 14, ((2, 5, 3), c(1)), {"exclusive": exclusive, "reverse": reverse})
     yield Row("CumSum", 11, ((2, 20), c(-1, np.int32)))
+
+
+def orders() -> Iterator[Row]:
+    ties = np.array([[1, 3, 3, 2], [5, 5, 5, 5], [-1, -2, -1, -3], [np.inf, 0, np.inf, -np.inf]], np.float32)
+    for op in ("ArgMax", "ArgMin"):
+        for opset in (7, 11, 12, 13):
+            yield Row(op, opset, ((2, 3, 4),))
+            for axis, keep in ((0, 0), (1, 1), (2, 0)):
+                yield Row(op, opset, ((2, 3, 4),), {"axis": axis, "keepdims": keep})
+        yield Row(op, 13, ((5,),), {"keepdims": 0})
+        yield Row(op, 13, ((2, 3, 2, 2, 3),), {"axis": -2})
+        yield Row(op, 13, ((1, 2048),), {"axis": 1})
+        for last in (0, 1):
+            yield Row(op, 13, (ties,), {"axis": -1, "select_last_index": last})
+        yield Row(op, 13, (np.arange(12, dtype=np.uint8).reshape(3, 4) * 7 % 11,), {"axis": 1})
+        yield Row(op, 13, ((np.arange(12, dtype=np.int8) * 7 % 11 - 5).reshape(3, 4),), {"axis": 1})
+    x = (3, 6, 4)
+    yield Row("TopK", 9, (x,), {"k": 2}, outputs=2)
+    yield Row("TopK", 10, (x, c([3])), {"axis": 1}, outputs=2)
+    for opset in (11, 24):
+        for largest in (0, 1):
+            for k in (1, 2, 6):
+                yield Row("TopK", opset, (x, c([k])), {"axis": 1, "largest": largest}, outputs=2)
+            yield Row("TopK", opset, (ties, c([4])), {"largest": largest}, outputs=2)
+            yield Row("TopK", opset, ((2, 1500), c([5])), {"largest": largest}, outputs=2, fp16=(2e-3, 1e-3))
+            steps = (np.arange(4500, dtype=np.float32) * 7 % 1123).reshape(3, 1500)
+            yield Row("TopK", opset, (steps, c([16])), {"largest": largest}, outputs=2)
+            yield Row("TopK", opset, (steps % 3, c([9])), {"largest": largest}, outputs=2)
+    yield Row("TopK", 11, (np.arange(12, dtype=np.int64).reshape(3, 4).astype(np.float32), c([2])), outputs=2)
+
+
+def integers() -> Iterator[Row]:
+    """Types whose values are all small."""
+    for dtype in (np.uint8, np.int8):
+        low = np.iinfo(dtype).min
+        a = (np.arange(24).reshape(2, 3, 4) * 11 % 256 + low).astype(dtype)
+        b = (np.arange(12).reshape(3, 4) * 5 % 31 + (low // 8)).astype(dtype)
+        for to in (
+            TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64, TensorProto.INT32, TensorProto.UINT8,
+            TensorProto.INT8, TensorProto.INT16, TensorProto.FLOAT16,
+        ):  # fmt: skip
+            yield Row("Cast", 13, (a,), {"to": to})
+        for op in ("Max", "Min"):
+            yield Row(op, 13, (a, b))
+        for op in ("ReduceMax", "ReduceMin"):
+            yield Row(op, 13, (a,), {"axes": [1]})
+        yield Row("Clip", 13, (a, c(3, dtype), c(100, dtype)))
+        yield Row("Clip", 13, (a, None, c(90, dtype)))
+        yield Row("Where", 16, (np.array([True, False, True, True]), a, b))
+        yield Row("Where", 16, (np.array([True, False, True, True]), a, c(7, dtype)))
+        yield Row("Concat", 13, (a, a[:, :1], c(a[:, :2], dtype)), {"axis": 1})
+        yield Row("Transpose", 13, (a,))
+        yield Row("Reshape", 13, (a, c([4, -1])))
+        yield Row("Gather", 13, (a, c([1, 0, 1])), {"axis": 1})
+        yield Row("Slice", 13, (a, c([1]), c([3]), c([1])))
+        yield Row("Split", 13, (a,), {"axis": 2}, outputs=2)
+        yield Row("Pad", 13, (a, c([0, 0, 1, 0, 1, 2]), c(5, dtype)))
+        yield Row("Identity", 13, (a,))
+        yield Row("Mod", 13, (a, c(7, dtype)))
+        yield Row("Mod", 13, (a, c(7, dtype)), {"fmod": 1})
+    yield Row("Cast", 13, (np.array([True, False]),), {"to": TensorProto.INT64})
+    yield Row("Cast", 13, (np.array([True, False]),), {"to": TensorProto.UINT8})
+    yield Row("Cast", 13, (np.array([True, False]),), {"to": TensorProto.BOOL})
+    yield Row("Mod", 13, (np.arange(-40, 40).astype(np.int8), c(-7, np.int8)))
+    yield Row("Mod", 13, (np.arange(-40, 40).astype(np.int8), c(-7, np.int8)), {"fmod": 1})
 
 
 def resizes() -> Iterator[Row]:

@@ -282,6 +282,43 @@ def test_products_and_positions():
         ops.product(input("x", (1, 65)), 1)
 
 
+def few(shape):
+    """Many equal numbers."""
+    return R.integers(-2, 3, shape)
+
+
+def test_the_last_of_equal_elements():
+    last = lambda x: 6 - x[:, ::-1].argmax(1)[:, None]  # noqa: E731
+    check(lambda x: ops.argmax_first(x, 1, last=True), last, (4, 7, 3), values=few, fp16=0)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize(("shape", "axis", "k"), [((3, 9, 2), 1, 9), ((2, 20), -1, 3), ((5,), 0, 4), ((2, 1500), 1, 7)])
+def test_first_k(shape, axis, k, largest):
+    """Both ways to sort: all pairs, and one maximum after the other."""
+
+    def places(x):
+        order = np.argsort(-x if largest else x, axis, kind="stable")
+        return np.take(order, np.arange(k), axis)
+
+    for values in (few, normal(3)):
+        check(lambda x: ops.first_k(x, k, axis, largest)[1], places, shape, values=values, fp16=0)
+        check(
+            lambda x: ops.first_k(x, k, axis, largest)[0],
+            lambda x: np.take_along_axis(x, places(x), axis),
+            shape,
+            values=values,
+            fp32=0,
+            fp16=0,
+        )
+
+
+def test_what_is_too_long_to_sort_is_refused():
+    for shape, k in (((1, 2049), 1), ((64, 2000), 64), ((3000, 2000), 2)):
+        with pytest.raises(Refused):
+            ops.first_k(input("x", shape), k)
+
+
 def standard(x, axes, epsilon=1e-5):
     centred = x - x.mean(axes, keepdims=True)
     return centred / np.sqrt((centred**2).mean(axes, keepdims=True) + epsilon)

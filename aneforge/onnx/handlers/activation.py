@@ -9,13 +9,14 @@ import numpy as np
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor
+from .. import ranges
 from ..node import Node, broadcast
-from ..registry import Value, onnx_op
+from ..registry import Any_, Number, Value, onnx_op
 
 
 @onnx_op("Relu", since=(1, 6, 13, 14))
-def relu(node: Node, x: Tensor) -> Tensor:
-    return ops.relu(x)
+def relu(node: Node, x: Number) -> Tensor:
+    return node.prove(ops.relu(x), ranges.clamp(node.range(0), 0.0, None))
 
 
 @onnx_op("LeakyRelu", since=(1, 6, 16))
@@ -126,24 +127,31 @@ def shrink(node: Node, x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> T
 @onnx_op("Clip", since=(1, 6, 11, 12, 13))
 def clip(
     node: Node,
-    x: Tensor,
-    lo: Value | None = None,
-    hi: Value | None = None,
+    x: Number,
+    lo: Any_ | None = None,
+    hi: Any_ | None = None,
     *,
     min: float | None = None,
     max: float | None = None,
 ) -> Tensor:
     """Bounds as attributes (6) or as inputs, each may be absent; the upper one wins where they cross."""
-    low, high = _bound(lo, min), _bound(hi, max)
+    low, high = _bound(node, 1, min), _bound(node, 2, max)
     if isinstance(low, float) and isinstance(high, float) and low > high:
         low = high
-    return ops.clamp(x, low, high)
+    y = ops.clamp(x, low, high)
+    if isinstance(low, Tensor) or isinstance(high, Tensor):
+        return node.follow(y, ranges.union)  # it is one of the three
+    return node.prove(y, ranges.clamp(node.range(0), low, high))
 
 
-def _bound(given: Value | None, attribute: float | None) -> Tensor | float | None:
-    if given is None:
+def _bound(node: Node, i: int, attribute: float | None) -> Tensor | float | None:
+    if not node.has(i):
         return attribute
+    given = node.value(i)
+    if isinstance(given, np.ndarray) and given.size == 1 and given.dtype.kind in "iu":
+        return float(given.reshape(()))
     if not isinstance(given, np.ndarray):
+        given = node.number(i)
         if given.type.size != 1:
             raise Refused("attribute form", f"a bound of shape {given.shape} is no scalar")
         return given if given.rank == 0 else ops.reshape(given, ())

@@ -10,9 +10,11 @@ import numpy as np
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor, const
+from .. import ranges
 from ..node import Node, reshaped
 from ..node import broadcast as joint
-from ..registry import Value, onnx_op
+from ..ranges import Range
+from ..registry import Number, Value, onnx_op
 from ..shapes import aligned as aligned_shape
 
 
@@ -30,16 +32,20 @@ def aligned(node: Node, x: Value, y: Value, broadcast: int, axis: int | None) ->
     return y.reshape(full) if isinstance(y, np.ndarray) else reshaped(y, full)
 
 
-def _binary(op: str, join: Callable[[Tensor, Tensor], Tensor]) -> None:
+def _binary(op: str, join: Callable[[Tensor, Tensor], Tensor], spans: Callable[[Range, Range], Range]) -> None:
     @onnx_op(op, since=(1, 6, 7, 13, 14))
-    def binary(node: Node, x: Tensor, y: Tensor, *, broadcast: int = 0, axis: int | None = None) -> Tensor:
-        return join(x, aligned(node, x, y, broadcast, axis))
+    def binary(node: Node, x: Number, y: Number, *, broadcast: int = 0, axis: int | None = None) -> Tensor:
+        return node.follow(join(x, aligned(node, x, y, broadcast, axis)), spans)
 
 
-_binary("Add", ops.add)
-_binary("Sub", ops.sub)
-_binary("Mul", ops.mul)
-_binary("Div", ops.real_div)
+_binary("Add", ops.add, ranges.add)
+_binary("Sub", ops.sub, ranges.sub)
+_binary("Mul", ops.mul, ranges.mul)
+
+
+@onnx_op("Div", since=(1, 6, 7, 13, 14))
+def div(node: Node, x: Tensor, y: Tensor, *, broadcast: int = 0, axis: int | None = None) -> Tensor:
+    return ops.real_div(x, aligned(node, x, y, broadcast, axis))
 
 
 @onnx_op("Pow", since=(1, 7, 12, 13, 15))
@@ -63,9 +69,19 @@ def power(node: Node, x: Value, y: Value, *, broadcast: int = 0, axis: int | Non
 
 
 @onnx_op("Mod", since=(10, 13, 28))
-def mod(node: Node, x: Tensor, y: Tensor, *, fmod: int = 0) -> Tensor:
-    """The quotient of fp16 numbers does not tell the remainder."""
-    raise Refused("no engine form", "Mod: the remainder of rounded numbers is not the rounded remainder")
+def mod(node: Node, x: Number, y: Number, *, fmod: int = 0) -> Tensor:
+    """Of integers proved small, by a known integer. The quotient of rounded fp16 numbers does not tell a remainder."""
+    divisor, span = node.value(1), node.range(0)
+    if not isinstance(divisor, np.ndarray) or divisor.dtype.kind not in "iu" or span is None:
+        raise Refused("no engine form", "Mod: the remainder of rounded numbers is not the rounded remainder")
+    joint(x.shape, y.shape)
+    most = float(np.abs(divisor.astype(np.float64)).max())
+    if not divisor.all() or ranges.size(span) + 2 * most > ranges.COUNTED:
+        raise Refused("data type", f"Mod of {span[0]:g} to {span[1]:g} by up to {most:g}: fp16 does not count so far")
+    if fmod:
+        return node.prove(ops.mod_trunc(x, y.value), (0 if span[0] >= 0 else 1 - most, 0 if span[1] <= 0 else most - 1))
+    low, high = float(divisor.min()), float(divisor.max())
+    return node.prove(ops.mod_floor(x, y.value), (min(low + 1, 0), max(high - 1, 0)))
 
 
 def pairwise(values: Sequence[Tensor], join: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
@@ -85,13 +101,13 @@ def _many(xs: Sequence[Tensor], join: Callable[[Tensor, Tensor], Tensor]) -> Ten
 
 
 @onnx_op("Max", since=(1, 6, 8, 12, 13))
-def maximum(node: Node, *xs: Tensor) -> Tensor:
-    return _many(xs, ops.maximum)
+def maximum(node: Node, *xs: Number) -> Tensor:
+    return node.follow(_many(xs, ops.maximum), ranges.maximum)
 
 
 @onnx_op("Min", since=(1, 6, 8, 12, 13))
-def minimum(node: Node, *xs: Tensor) -> Tensor:
-    return _many(xs, ops.minimum)
+def minimum(node: Node, *xs: Number) -> Tensor:
+    return node.follow(_many(xs, ops.minimum), ranges.minimum)
 
 
 @onnx_op("Sum", since=(1, 6, 8, 13))
@@ -106,13 +122,13 @@ def mean(node: Node, *xs: Tensor) -> Tensor:
 
 
 @onnx_op("Neg", since=(1, 6, 13))
-def neg(node: Node, x: Tensor) -> Tensor:
-    return ops.mul(x, -1.0)
+def neg(node: Node, x: Number) -> Tensor:
+    return node.follow(ops.mul(x, -1.0), ranges.neg)
 
 
 @onnx_op("Abs", since=(1, 6, 13))
-def absolute(node: Node, x: Tensor) -> Tensor:
-    return ops.abs(x)
+def absolute(node: Node, x: Number) -> Tensor:
+    return node.follow(ops.abs(x), ranges.absolute)
 
 
 @onnx_op("Sqrt", since=(1, 6, 13))
@@ -152,5 +168,5 @@ def round_even(node: Node, x: Tensor) -> Tensor:
 
 
 @onnx_op("Sign", since=(9, 13))
-def sign(node: Node, x: Tensor) -> Tensor:
-    return ops.sign(x)
+def sign(node: Node, x: Number) -> Tensor:
+    return node.prove(ops.sign(x), (-1, 1))

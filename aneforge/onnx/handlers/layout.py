@@ -247,6 +247,7 @@ def pad(
             raise Refused("no engine form", f"a pad of {number}; a constant parameter of the engine is finite")
     elif mode not in ("reflect", "edge", "wrap"):
         raise Refused("attribute form", f"mode {mode!r}")
+    node.moved.append((number, number))
     for extent, pair in zip(x.shape, counts, strict=True):
         most = extent - 1 if mode == "reflect" else extent
         if (mode != "constant" and min(pair) < 0) or (mode in ("reflect", "wrap") and max(pair) > most):

@@ -7,37 +7,38 @@ import numpy as np
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor, const
+from .. import ranges
 from ..node import Node
 from ..node import broadcast as joint
-from ..registry import Any_, Bool, Data, Mask, onnx_op
+from ..registry import Any_, Bool, Data, Mask, Number, onnx_op
 from .arithmetic import aligned
 
 
 @onnx_op("Greater", since=(1, 7, 9, 13))
-def greater(node: Node, x: Tensor, y: Tensor, *, broadcast: int = 0, axis: int | None = None) -> Bool:
+def greater(node: Node, x: Number, y: Number, *, broadcast: int = 0, axis: int | None = None) -> Bool:
     return ops.greater(x, aligned(node, x, y, broadcast, axis))
 
 
 @onnx_op("Less", since=(1, 7, 9, 13))
-def less(node: Node, x: Tensor, y: Tensor, *, broadcast: int = 0, axis: int | None = None) -> Bool:
+def less(node: Node, x: Number, y: Number, *, broadcast: int = 0, axis: int | None = None) -> Bool:
     return ops.less(x, aligned(node, x, y, broadcast, axis))
 
 
 @onnx_op("GreaterOrEqual", since=(12, 16))
-def greater_or_equal(node: Node, x: Tensor, y: Tensor) -> Bool:
+def greater_or_equal(node: Node, x: Number, y: Number) -> Bool:
     joint(x.shape, y.shape)
     return ops.greater_equal(x, y)
 
 
 @onnx_op("LessOrEqual", since=(12, 16))
-def less_or_equal(node: Node, x: Tensor, y: Tensor) -> Bool:
+def less_or_equal(node: Node, x: Number, y: Number) -> Bool:
     joint(x.shape, y.shape)
     return ops.less_equal(x, y)
 
 
 @onnx_op("Equal", since=(1, 7, 11, 13, 19))
 def equal(node: Node, x: Data, y: Data, *, broadcast: int = 0, axis: int | None = None) -> Bool:
-    """Of floats, or of bools as masks."""
+    """Of floats, of bools as masks, or of integers proved small."""
     return ops.equal(x, aligned(node, x, y, broadcast, axis))
 
 
@@ -74,4 +75,5 @@ def where(node: Node, condition: Bool, x: Data, y: Data) -> Tensor:
         condition = const(np.broadcast_to(condition.value, shape))
     elif condition.shape != shape:
         condition = ops.as_bool(ops.broadcast_to(ops.as_mask(condition), shape))
-    return ops.where(condition, x, y)
+    spans = ranges.known([node.range(1), node.range(2)])
+    return node.prove(ops.where(condition, x, y), None if spans is None else ranges.union(*spans))

@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor
+from .. import ranges
 from ..node import Node, reshaped, whole, wholes
-from ..registry import Known, onnx_op
+from ..ranges import Range
+from ..registry import Known, Number, onnx_op
 from ..shapes import wrap
 
 Identity = Callable[[Tensor], Tensor]
@@ -17,19 +19,29 @@ Reduction = Callable[[Tensor, tuple[int, ...], bool], Tensor]
 
 
 def _reduce(
-    op: str, since: tuple[int, ...], reduction: Reduction, over_nothing: Identity, noop: Identity | None
+    op: str,
+    since: tuple[int, ...],
+    reduction: Reduction,
+    over_nothing: Identity,
+    noop: Identity | None,
+    spans: Callable[[Range, int], Range] | None = None,
 ) -> None:
     """One of the Reduce operators.
 
     Args:
         over_nothing: what it is for a scalar.
         noop: what it is with noop_with_empty_axes and no axes; None where texts and implementations disagree.
+        spans: what holds for a reduction of so many values of an interval; None: not of integers.
     """
+
+    def proved(node: Node, y: Tensor, count: int) -> Tensor:
+        span = node.range(0)
+        return node.prove(y, None if span is None or spans is None else spans(span, count))
 
     @onnx_op(op, since=since)
     def reduce(
         node: Node,
-        x: Tensor,
+        x: Number,
         given: Known | None = None,
         *,
         axes: Sequence[int] | None = None,
@@ -40,13 +52,13 @@ def _reduce(
         if not wanted and noop_with_empty_axes:
             if noop is None:
                 raise Refused("attribute form", "noop_with_empty_axes without axes")
-            return noop(x)
+            return proved(node, noop(x), 1)
         over = tuple(sorted({wrap(a, x.rank) for a in wanted})) or tuple(range(x.rank))
         if not over:
-            return over_nothing(x)
-        if keepdims != 1 and len(over) == x.rank:
-            return reshaped(reduction(x, over, True), ())
-        return reduction(x, over, keepdims == 1)
+            return proved(node, over_nothing(x), 1)
+        scalar = keepdims != 1 and len(over) == x.rank
+        y = reshaped(reduction(x, over, True), ()) if scalar else reduction(x, over, keepdims == 1)
+        return proved(node, y, math.prod(x.shape[i] for i in over))
 
 
 def _same(x: Tensor) -> Tensor:
@@ -61,10 +73,14 @@ def _log(x: Tensor) -> Tensor:
     return ops.log(x, 0.0)
 
 
-_reduce("ReduceSum", (1, 11, 13), ops.reduce_sum_wide, _same, _same)
+def _one_of(span: Range, count: int) -> Range:
+    return span
+
+
+_reduce("ReduceSum", (1, 11, 13), ops.reduce_sum_wide, _same, _same, ranges.times)
 _reduce("ReduceMean", (1, 11, 13, 18), ops.reduce_mean_wide, _same, _same)
-_reduce("ReduceMax", (1, 11, 12, 13, 18, 20), ops.reduce_max, _same, _same)
-_reduce("ReduceMin", (1, 11, 12, 13, 18, 20), ops.reduce_min, _same, _same)
+_reduce("ReduceMax", (1, 11, 12, 13, 18, 20), ops.reduce_max, _same, _same, _one_of)
+_reduce("ReduceMin", (1, 11, 12, 13, 18, 20), ops.reduce_min, _same, _same, _one_of)
 _reduce("ReduceProd", (1, 11, 13, 18), ops.product, _same, _same)
 _reduce("ReduceL1", (1, 11, 13, 18), ops.reduce_l1, ops.abs, None)
 _reduce("ReduceL2", (1, 11, 13, 18), ops.reduce_l2, ops.abs, None)

@@ -1,0 +1,161 @@
+"""Integers that are proved small: what passes, and what is refused because nothing proves it."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx_harness import close, compute, imported, refusals
+from test_onnx_handlers import truth
+
+FLOAT, INT64, INT32 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32
+
+
+def build(nodes, inputs, outputs, constants=(), opset=18) -> onnx.ModelProto:
+    """`nodes`: (op, inputs, outputs, attributes); `inputs`: name -> array or (type, shape)."""
+    infos = []
+    for name, given in inputs.items():
+        kind, shape = (
+            (helper.np_dtype_to_tensor_dtype(given.dtype), given.shape) if isinstance(given, np.ndarray) else given
+        )
+        infos.append(helper.make_tensor_value_info(name, kind, shape))
+    graph = helper.make_graph(
+        [helper.make_node(op, i.split(), o.split(), **a) for op, i, o, a in nodes],
+        "integers",
+        infos,
+        [helper.make_empty_tensor_value_info(o) for o in outputs],
+        [numpy_helper.from_array(np.asarray(v), n) for n, v in dict(constants).items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    return onnx.shape_inference.infer_shapes(model, strict_mode=True)
+
+
+def judge(nodes, feeds, outputs, constants=(), opset=18) -> None:
+    """The whole model has an engine form, and gives what ONNX Runtime gives."""
+    model = build(nodes, feeds, outputs, constants, opset)
+    done = imported(model)
+    assert refusals(done) == []
+    want = truth(model, feeds)
+    for numerics in ("fp32", "fp16"):
+        got = compute(done, feeds, numerics)
+        for name, expected in zip(outputs, want, strict=True):
+            assert close(got[name], expected, 1e-3, 1e-3) == "", f"{name} in {numerics}"
+
+
+def reasons(nodes, inputs, outputs, constants=(), opset=18) -> list[str]:
+    return refusals(imported(build(nodes, inputs, outputs, constants, opset)))
+
+
+X = (np.arange(24, dtype=np.float32) * 7 % 11 - 4).reshape(4, 6)
+ARG = ("ArgMax", "x", "i", {"axis": 1, "keepdims": 0})
+
+
+@pytest.mark.parametrize(
+    ("op", "constant"),
+    [("Add", 100), ("Sub", 7), ("Mul", -3), ("Max", 2), ("Min", 3), ("Mod", 4), ("Less", 3), ("Greater", 2),
+     ("LessOrEqual", 3), ("GreaterOrEqual", 2), ("Equal", 2)],
+)  # fmt: skip
+def test_integer_arithmetic(op, constant):
+    judge([ARG, (op, "i c", "y", {})], {"x": X}, ["i", "y"], {"c": np.int64(constant)})
+    if op != "Mod":
+        judge([ARG, (op, "c i", "y", {})], {"x": X}, ["y"], {"c": np.int64(constant)})
+
+
+@pytest.mark.parametrize("op", ["Neg", "Abs", "Sign", "Identity", "Relu"])
+def test_integers_alone(op):
+    judge([ARG, ("Sub", "i c", "j", {}), (op, "j", "y", {})], {"x": X}, ["y"], {"c": np.int64(3)})
+
+
+def test_integers_in_where_clip_and_reductions():
+    nodes = [
+        ARG,
+        ("Less", "i three", "small", {}),
+        ("Where", "small i nine", "w", {}),
+        ("Clip", "w two four", "k", {}),
+        ("ReduceSum", "w", "s", {"keepdims": 0}),
+        ("ReduceMax", "w", "m", {"keepdims": 1}),
+        ("Cast", "s", "f", {"to": FLOAT}),
+        ("Cast", "w", "b", {"to": TensorProto.BOOL}),
+    ]
+    constants = {"three": np.int64(3), "nine": np.int64(9), "two": np.int64(2), "four": np.int64(4)}
+    judge(nodes, {"x": X}, ["w", "k", "s", "m", "f", "b"], constants)
+
+
+def test_layout_of_integers():
+    nodes = [
+        ("ArgMin", "x", "i", {"axis": 1}),
+        ("Transpose", "i", "t", {}),
+        ("Gather", "t at", "g", {"axis": 1}),
+        ("Concat", "g t more", "y", {"axis": 1}),
+    ]
+    judge(nodes, {"x": X}, ["y"], {"at": np.array([2, 0]), "more": np.array([[7, -5]])})
+
+
+def test_a_float_with_bounds_is_truncated():
+    x = np.array([-300, -2.75, -1, -0.5, 0, 0.5, 0.99, 2.5, 254.5, 255, 300], np.float32)
+    nodes = [("Clip", "x lo hi", "c", {}), ("Cast", "c", "y", {"to": TensorProto.UINT8})]
+    judge(nodes, {"x": x}, ["y"], {"lo": np.float32(0), "hi": np.float32(255)})
+    nodes = [("Clip", "x lo hi", "c", {}), ("Reshape", "c s", "r", {}), ("Cast", "r", "y", {"to": INT32})]
+    judge(nodes, {"x": x}, ["y"], {"lo": np.float32(-7), "hi": np.float32(100), "s": np.array([11, 1])})
+
+
+def test_what_nothing_bounds_is_refused():
+    cast = ("Cast", "x", "y", {"to": INT64})
+    assert reasons([cast], {"x": X}, ["y"]) == ["data type: a cast of computed values to int64; nothing bounds them"]
+    wide = [("Clip", "x lo hi", "c", {}), ("Cast", "c", "y", {"to": TensorProto.UINT8})]
+    (text,) = reasons(wide, {"x": X}, ["y"], {"lo": np.float32(-1), "hi": np.float32(255)})
+    assert text == "data type: a cast of -1 to 255 to uint8"
+    (text,) = reasons(wide, {"x": X}, ["y"], {"lo": np.float32(0), "hi": np.float32(255.99)})
+    assert text == "data type: a cast of 0 to 256 to uint8"  # 255.99 is 256 in fp16
+    wide[1] = ("Cast", "c", "y", {"to": INT64})
+    (text,) = reasons(wide, {"x": X}, ["y"], {"lo": np.float32(0), "hi": np.float32(4096)})
+    assert "fp16 counts to 2048" in text
+
+
+@pytest.mark.parametrize("kind", ["INT64", "INT32", "INT16", "UINT16", "UINT32", "UINT64"])
+def test_integers_that_come_in_are_not_known(kind):
+    (text,) = reasons([("Abs" if kind[0] != "U" else "Identity", "x", "y", {})],
+                      {"x": (getattr(TensorProto, kind), [2, 3])}, ["y"])  # fmt: skip
+    assert text.startswith("data type: 'x' is ")
+
+
+def test_sums_that_pass_2048_are_refused():
+    nodes = [ARG, ("Mul", "i c", "y", {})]
+    assert "between 0 and 5000" in reasons(nodes, {"x": X}, ["y"], {"c": np.int64(1000)})[0]
+    (text,) = reasons([ARG, ("Add", "i c", "y", {})], {"x": X}, ["y"], {"c": np.int64(2044)})
+    assert "between 2044 and 2049" in text
+    judge([ARG, ("Add", "i c", "y", {})], {"x": X}, ["y"], {"c": np.int64(2043)})
+
+
+def test_bytes_that_would_wrap_are_refused():
+    a = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    (text,) = reasons([("Add", "a b", "y", {})], {"a": a, "b": a}, ["y"])
+    assert text == "data type: 'y' is uint8, and 0 to 510 would wrap around"
+    (text,) = reasons([("Neg", "a", "y", {})], {"a": a.astype(np.int8)}, ["y"])
+    assert text == "data type: 'y' is int8, and -127 to 128 would wrap around"
+
+
+def test_casts_between_bytes_wrap():
+    a = np.arange(-128, 128).astype(np.int8)
+    judge([("Cast", "a", "y", {"to": TensorProto.UINT8})], {"a": a}, ["y"])
+    judge([("Cast", "a", "y", {"to": TensorProto.INT8})], {"a": a.view(np.uint8)}, ["y"])
+    wide = [("Cast", "a", "w", {"to": INT64}), ("Sub", "w c", "s", {}), ("Cast", "s", "y", {"to": TensorProto.UINT8})]
+    judge(wide, {"a": a}, ["y"], {"c": np.int64(100)})
+
+
+def test_axes_too_long_to_count():
+    (text,) = reasons([("ArgMax", "x", "y", {"axis": 1})], {"x": (FLOAT, [1, 2049])}, ["y"])
+    assert text == "limit: ArgMax over 2049 elements: fp16 counts to 2048"
+
+
+@pytest.mark.parametrize("k", [1, 3, 5, 40])
+def test_values_of_topk_alone(k):
+    x = np.random.RandomState(0).standard_normal((3, 40)).astype(np.float16).astype(np.float32)
+    judge([("TopK", "x k", "v i", {}), ("Relu", "v", "y", {})], {"x": x}, ["y"], {"k": np.array([k])})
+
+
+def test_topk_beyond_its_budget():
+    shape = (FLOAT, [64, 2000])
+    (text,) = reasons([("TopK", "x k", "v i", {})], {"x": shape}, ["v", "i"], {"k": np.array([64])})
+    assert text.startswith("limit: the first 64 of 2000 elements")
