@@ -20,6 +20,7 @@ BUDGET = 64 << 20
 
 SHAPED = frozenset({"Range", "ConstantOfShape"})
 """Operators that exist at import only: the shape of their result is a value of their inputs."""
+_QUANTIZED = frozenset({"QuantizeLinear", "DequantizeLinear"})
 
 
 def fold(
@@ -37,6 +38,8 @@ def fold(
         Unfoldable: not a node that is computed here; it is no statement about its validity.
     """
     function = TABLE.get(op)
+    if domain == "com.microsoft" and op in _QUANTIZED:
+        domain = ""  # as ONNX's own of version 13
     if domain != "" or function is None or any(hasattr(v, "nodes") for v in attributes.values()):
         raise Unfoldable(op)
     attributes = {k: v.decode("latin-1") if isinstance(v, bytes) else v for k, v in attributes.items()}

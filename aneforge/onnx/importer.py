@@ -415,7 +415,7 @@ class Scope:
         results = (result,) if isinstance(result, (Tensor, np.ndarray, Binding)) else tuple(result)
         given: list[Value] = [r.value if isinstance(r, Binding) else r for r in results]
         spans = [r.span if isinstance(r, Binding) else None for r in results]
-        hints = [r.dtype if isinstance(r, Binding) else None for r in results]
+        hints = [r.dtype if isinstance(r, Binding) else self._said(node, r) for r in results]
         types = self._output_types(view, given, hints, node is not None and node.handler.own_shape)
         self._judge(view, given)
         made = [_plain(v, types[j] if j < len(types) else None) for j, v in enumerate(given)]
@@ -471,6 +471,10 @@ class Scope:
             if types[j] is None:
                 types[j] = hints[j] if hints[j] is not None else self._guess(view, value)
         return types
+
+    @staticmethod
+    def _said(node: Node | None, value: Value) -> np.dtype[Any] | None:
+        return node.made.get(value) if node is not None and isinstance(value, Tensor) else None
 
     def _guess(self, view: NodeView, value: Tensor | Array) -> np.dtype[Any] | None:
         """The dtype of a result of an operator that onnx does not know: that of its first float input."""

@@ -37,6 +37,8 @@ class Node:
         """The version of the operator's text that holds for this node."""
         self.proved: dict[Tensor, Range] = {}
         """Results of which the handler proves something. An integer result needs it, see `ranges`."""
+        self.made: dict[Tensor, np.dtype[Any]] = {}
+        """dtypes of results, where neither the model nor onnx knows them and they are not that of the first float input."""
         self._numbers: list[np.dtype[Any] | None] = []
         self.moved: list[Range | None] = []
         """What is known of the inputs taken as `Data` or `Raw`: all that a result of theirs can hold, beside 0."""

@@ -184,6 +184,7 @@ from .pool import (
     l2_pool,
     max_pool,
 )
+from .quantize import dequantize, on_grid, quantize, scaled
 from .reduce import (
     cumsum,
     reduce_argmax,
@@ -327,6 +328,7 @@ __all__ = [
     "crop",
     "cumsum",
     "depth_to_space",
+    "dequantize",
     "einsum",
     "elu",
     "equal",
@@ -394,6 +396,7 @@ __all__ = [
     "move_axis",
     "mul",
     "not_equal",
+    "on_grid",
     "one_hot",
     "onnx_windows",
     "operand",
@@ -407,6 +410,7 @@ __all__ = [
     "prelu",
     "prelu_any",
     "product",
+    "quantize",
     "real_div",
     "reduce_argmax",
     "reduce_argmin",
@@ -442,6 +446,7 @@ __all__ = [
     "running_product",
     "running_sum",
     "same_pads",
+    "scaled",
     "scaled_by_peak",
     "scaled_dot_product_attention",
     "scaled_tanh",

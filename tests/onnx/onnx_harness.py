@@ -54,15 +54,20 @@ def refusals(done: Imported) -> list[str]:
     return [f"{n.reason.kind}: {n.reason.text}" for n in done.nodes if n.reason is not None]
 
 
-def close(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> str:
-    """Empty when equal within rtol and atol (a fraction of the greatest finite value wanted), else what differs."""
+def close(got: np.ndarray, want: np.ndarray, rtol: float, atol: float, steps: int = 0) -> str:
+    """Empty when equal within rtol and atol (a fraction of the greatest finite value wanted), else what differs.
+
+    Integers are equal, but for one in twenty that may be off by `steps`."""
     got, want = np.asarray(got), np.asarray(want)
     if got.shape != want.shape:
         return f"shape {got.shape}, wanted {want.shape}"
     if got.dtype != want.dtype:
         return f"dtype {got.dtype}, wanted {want.dtype}"
     if want.dtype.kind != "f" and want.dtype.name != "bfloat16":
-        return "" if np.array_equal(got, want) else f"{int((got != want).sum())} of {want.size} elements differ"
+        off = got != want
+        if steps and off.mean() <= 0.05:
+            off = np.abs(got.astype(np.int64) - want.astype(np.int64)) > steps
+        return "" if not off.any() else f"{int((got != want).sum())} of {want.size} elements differ"
     g, w = got.astype(np.float64), want.astype(np.float64)
     finite = np.isfinite(w)
     scale = float(np.abs(w[finite]).max()) if finite.any() else 0.0

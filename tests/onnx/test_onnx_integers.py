@@ -159,3 +159,99 @@ def test_topk_beyond_its_budget():
     shape = (FLOAT, [64, 2000])
     (text,) = reasons([("TopK", "x k", "v i", {})], {"x": shape}, ["v", "i"], {"k": np.array([64])})
     assert text.startswith("limit: the first 64 of 2000 elements")
+
+
+# ---------------------------------------------------------------- codes
+
+GRID = {"s": np.float32(0.25), "z": np.uint8(7), "s2": np.float32(0.5), "z2": np.uint8(100)}
+Q, D = ("QuantizeLinear", "x s z", "q", {}), ("DequantizeLinear", "q s z", "d", {})
+
+
+def test_quantized_and_back_is_the_grid():
+    """With rounding, not a clip alone; and the codes leave as bytes."""
+    x = np.arange(-600, 600, dtype=np.float32).reshape(30, 40) / 8
+    judge([Q, D, ("Relu", "d", "y", {})], {"x": x}, ["q", "d", "y"], GRID)
+
+
+def test_codes_move_and_compare():
+    nodes = [
+        Q,
+        ("Transpose", "q", "t", {}),
+        ("MaxPool", "p", "m", {"kernel_shape": [1, 2]}),
+        ("DequantizeLinear", "t s z", "p2", {}),
+        ("Unsqueeze", "p2 axes", "p", {}),
+    ]
+    order = [nodes[0], nodes[1], nodes[3], nodes[4], nodes[2]]
+    x = np.arange(24, dtype=np.float32).reshape(4, 6) / 4 - 3
+    judge(order, {"x": x}, ["t", "m"], {**GRID, "axes": np.array([0, 1])})
+
+
+def test_a_quantized_convolution():
+    """As quantizers write it: DQ of weights and bias, Conv, Q, DQ, Relu, Q."""
+    r = np.random.RandomState(0)
+    weights = r.randint(-127, 128, (4, 3, 3, 3)).astype(np.int8)
+    constants = {
+        **GRID, "w": weights, "ws": np.float32(2**-7), "wz": np.int8(0),
+        "b": r.randint(-500, 500, 4).astype(np.int32), "bs": np.float32(2**-9), "bz": np.int32(0),
+        "big": np.float32(8), "bigz": np.uint8(128),
+    }  # fmt: skip
+    nodes = [
+        Q,
+        D,
+        ("DequantizeLinear", "w ws wz", "wf", {}),
+        ("DequantizeLinear", "b bs bz", "bf", {}),
+        ("Conv", "d wf bf", "c", {"pads": [1, 1, 1, 1]}),
+        ("QuantizeLinear", "c big bigz", "cq", {}),
+        ("DequantizeLinear", "cq big bigz", "cd", {}),
+    ]
+    x = r.randint(0, 256, (1, 3, 8, 8)).astype(np.float32) / 4
+    model = build(nodes, {"x": x}, ["cd"], constants)
+    done = imported(model)
+    assert [n.status for n in done.nodes] == ["engine", "engine", "free", "free", "engine", "engine", "engine"]
+    want = truth(model, {"x": x})[0]
+    assert np.array_equal(compute(done, {"x": x}, "fp32")["cd"], want)
+    off = np.abs(compute(done, {"x": x}, "fp16")["cd"] - want) / 8
+    assert off.max() <= 1
+    assert off.mean() < 0.02
+
+
+def test_a_bias_of_codes_that_fp16_cannot_add():
+    constants = {
+        "xs": np.float32(1), "xz": np.uint8(0), "w": np.ones((1, 1, 1, 1), np.int8), "ws": np.float32(1),
+        "wz": np.int8(0), "ys": np.float32(1), "yz": np.uint8(0), "b": np.array([5000], np.int32),
+    }  # fmt: skip
+    node = ("QLinearConv", "x xs xz w ws wz ys yz b", "y", {})
+    (text,) = reasons([node], {"x": (TensorProto.UINT8, [1, 1, 3, 3])}, ["y"], constants)
+    assert text.startswith("limit: a bias of 5000 steps")
+
+
+@pytest.mark.parametrize("kind", [np.int16, np.uint16])
+def test_codes_of_16_bits_are_refused(kind):
+    nodes = [("QuantizeLinear", "x s z", "q", {}), ("DequantizeLinear", "q s z", "y", {})]
+    texts = reasons(nodes, {"x": (FLOAT, [3])}, ["y"], {"s": np.float32(1), "z": np.zeros((), kind)}, 21)
+    assert texts[0] == f"data type: codes of {np.dtype(kind)}; those of 8 bits are whole numbers of fp16"
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, np.inf, np.nan])
+def test_scales_that_are_none(scale):
+    assert reasons([Q], {"x": (FLOAT, [3])}, ["q"], {"s": np.float32(scale), "z": np.uint8(0)}) == [
+        "no engine form: a scale that is not positive"
+    ]
+
+
+def test_parameters_computed_at_run_time():
+    (text,) = reasons([Q], {"x": (FLOAT, [3]), "s": (FLOAT, [])}, ["q"], {"z": np.uint8(0)})
+    assert text.startswith("computed parameter: its 'y_scale' ('s')")
+
+
+def test_results_of_operators_that_onnx_does_not_know():
+    """No shape inference tells that QLinearAdd gives bytes; its handler does."""
+    model = build([Q], {"x": X}, ["q"], GRID)
+    add = helper.make_node("QLinearAdd", ["q", "s", "z", "q", "s", "z", "s2", "z2"], ["a"], domain="com.microsoft")
+    model.graph.node.extend([add, helper.make_node("DequantizeLinear", ["a", "s2", "z2"], ["y"])])
+    model.graph.output.append(helper.make_tensor_value_info("y", FLOAT, X.shape))
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    done = imported(model)
+    assert refusals(done) == []
+    assert done.dtypes["a"] == np.uint8
+    assert close(compute(done, {"x": X})["y"], truth(model, {"x": X})[1], 0, 0) == ""

@@ -91,7 +91,7 @@ def test_integer_products():
         ],
         [("q", TensorProto.UINT8, [2, 8])],
         ["y"],
-        {"w": np.ones((8, 3), np.int8), "scale": np.float32(0.01), "bias": np.ones(3, np.float32)},
+        {"w": np.full((8, 3), 2, np.int8), "scale": np.float32(0.01), "bias": np.ones(3, np.float32)},
     )
     assert got[1:] == ["data type", "data type", "engine"]
 

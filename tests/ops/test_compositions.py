@@ -586,3 +586,31 @@ def test_attention(causal, length):
         (1, 2, length, 4),
         (1, 2, length, 3),
     )
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1e-3, 0.37, 1.0, 900.0, 3e4])
+@pytest.mark.parametrize(("zero", "low", "high"), [(0, -128, 127), (128, 0, 255), (3, -128, 127)])
+def test_quantize_and_back(scale, zero, low, high):
+    """Whole steps and back: every code is found again, whatever the scale; what is beyond saturates."""
+    steps = np.arange(low - 40, high + 40) - zero
+    x = (steps * scale).clip(-65504, 65504)
+    kept = np.abs(steps * scale) < 60000
+    at, far = np.asarray(zero, np.float64), np.asarray(scale, np.float64)
+    built = program(ops.quantize(input("x0", x.shape), far, at, low, high))
+    want = np.clip(steps + zero, low, high)[kept]
+    for numerics in ("fp32", "fp16"):
+        assert (
+            run(built, {"x0": x.astype(np.float16 if numerics == "fp16" else np.float32)}, numerics)["y0"][kept] == want
+        ).all()
+    codes = np.arange(low, high + 1).astype(np.float16)
+    back = program(ops.dequantize(input("x0", codes.shape), far, at))
+    want = (codes.astype(np.float64) - zero) * scale
+    got = run(back, {"x0": codes}, "fp16")["y0"].astype(np.float64)
+    held = np.abs(want) < 65504
+    assert np.abs(got - want)[held].max() <= 2.0**-10 * np.abs(want)[held].max() + 6e-8
+
+
+def test_scales_that_fp16_cannot_reach_are_refused():
+    for scale in (2.0**-32, 2.0**40):
+        with pytest.raises(Refused):
+            ops.quantize(input("x", (3,)), np.asarray(scale), np.zeros(()), 0, 255)
