@@ -17,7 +17,7 @@ from ... import ops
 from ...errors import Refused
 from ...ir import Tensor, const
 from .. import ranges
-from ..node import FLOATS, Node, reshaped
+from ..node import FLOATS, Node
 from ..ranges import Range
 from ..registry import Any_, Known, Number, onnx_op
 from ..shapes import wrap
@@ -169,27 +169,9 @@ def dequantize_linear_ms(node: Node, x: Any_, scale: Known, zero: Known | None =
 
 
 @onnx_op("DynamicQuantizeLinear", since=(11,))
-def dynamic_quantize_linear(node: Node, x: Tensor) -> list[Tensor | None]:
-    """Codes of 0 … 255 for the range of x and 0, its scale, the code of 0."""
-    axes = tuple(range(x.rank))
-    flat = x if axes else reshaped(x, (1,))
-    over = axes or (0,)
-    low = ops.minimum(ops.reduce_min(flat, over, True), 0.0)
-    high = ops.maximum(ops.reduce_max(flat, over, True), 0.0)
-    width = ops.sub(high, low)
-    width = ops.where(ops.greater(width, 0.0), width, np.float32(255.0))
-    # A 255th of a narrow range is subnormal: both are taken 64 times wider there, which changes no quotient.
-    by = ops.where(ops.less(width, 1.0), np.float32(64.0), ops.filled(width.shape, 1.0))
-    scale = ops.real_div(ops.mul(width, by), 255.0)
-    zero = ops.round_half_even(ops.clip(ops.real_div(ops.mul(ops.mul(low, -1.0), by), scale), 0.0, 255.0))
-    steps = ops.clip(ops.real_div(ops.mul(flat, by), scale), -255.0, 255.0)
-    made = ops.clip(ops.add(ops.round_half_even(steps), zero), 0.0, 255.0)
-    outputs: list[Tensor | None] = [
-        node.prove(reshaped(made, x.shape), (0, 255)),
-        reshaped(ops.real_div(width, 255.0), ()),
-        node.prove(reshaped(zero, ()), (0, 255)),
-    ]
-    return outputs
+def dynamic_quantize_linear(node: Node, x: Tensor) -> Tensor:
+    """A step is a 255th of the range of x: that extremes are in the middle of two codes is the rule, not the exception."""
+    raise Refused("no engine form", "DynamicQuantizeLinear: fp16 does not tell on which side of a code's edge x lies")
 
 
 # ---------------------------------------------------------------- products of codes
