@@ -205,6 +205,7 @@ from .rotary import (
     rotary,
 )
 from .rounding import (
+    div_trunc,
     mod_floor,
     mod_trunc,
     round_half_even,
@@ -329,6 +330,7 @@ __all__ = [
     "cumsum",
     "depth_to_space",
     "dequantize",
+    "div_trunc",
     "einsum",
     "elu",
     "equal",

@@ -8,6 +8,7 @@ Q17), so it is never used.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..ir import Tensor, const
 from . import compare as c
@@ -62,6 +63,20 @@ def mod_trunc(x: Tensor, divisor: Operand) -> Tensor:
     size = e.abs(x)
     by = e.abs(divisor) if isinstance(divisor, Tensor) else np.abs(np.asarray(divisor))
     return e.mul(e.sign(x), _remainder(size, by))
+
+
+def div_trunc(x: Tensor, divisor: NDArray[np.float64]) -> Tensor:
+    """x / y towards zero (ONNX Div of integers), for whole numbers of |x| + 2 |y| up to 2048.
+
+    The rounded quotient of |x| and |y| may be one off; the remainder tells.
+    """
+    size = e.abs(x)
+    quotient = e.floor(e.real_div(size, np.abs(divisor)))
+    full = _factor(np.abs(divisor), quotient.shape)
+    rest = e.sub(broadcast_to(size, quotient.shape), e.mul(quotient, full))
+    quotient = c.select(c.less(rest, 0.0), e.sub(quotient, 1.0), quotient)
+    quotient = c.select(c.greater_equal(rest, full), e.add(quotient, 1.0), quotient)
+    return e.mul(quotient, e.sign(e.mul(x, np.sign(divisor))))
 
 
 def _remainder(x: Tensor, divisor: Operand) -> Tensor:

@@ -79,6 +79,7 @@ def rows() -> Iterator[Row]:
         reductions,
         orders,
         integers,
+        one_hots,
         quantizations,
         quantized,
         resizes,
@@ -512,6 +513,9 @@ def integers() -> Iterator[Row]:
         yield Row("Split", 13, (a,), {"axis": 2}, outputs=2)
         yield Row("Pad", 13, (a, c([0, 0, 1, 0, 1, 2]), c(5, dtype)))
         yield Row("Identity", 13, (a,))
+        for by in (1, 7, 100, *(() if low == 0 else (-3, -100))):
+            yield Row("Div", 14, (a, c(by, dtype)))
+        yield Row("Div", 14, (a, c(np.array([3, 5, 7, 11]), dtype)))
         yield Row("Mod", 13, (a, c(7, dtype)))
         yield Row("Mod", 13, (a, c(7, dtype)), {"fmod": 1})
     yield Row("Cast", 13, (np.array([True, False]),), {"to": TensorProto.INT64})
@@ -519,6 +523,16 @@ def integers() -> Iterator[Row]:
     yield Row("Cast", 13, (np.array([True, False]),), {"to": TensorProto.BOOL})
     yield Row("Mod", 13, (np.arange(-40, 40).astype(np.int8), c(-7, np.int8)))
     yield Row("Mod", 13, (np.arange(-40, 40).astype(np.int8), c(-7, np.int8)), {"fmod": 1})
+
+
+def one_hots() -> Iterator[Row]:
+    """Of floats; the ones of integers that ONNX Runtime has are of 32 and 64 bits, and stand in test_onnx_integers."""
+    ids = np.array([[0, 3, 2], [-1, 4, -5]], np.float32)
+    for opset in (9, 11, 28):
+        for axis in (-1, 0, 1):
+            yield Row("OneHot", opset, (ids, c(5.0), c([0.0, 1.0])), {"axis": axis})
+        yield Row("OneHot", opset, (ids, c([6.0]), c([-2.0, 5.5])))
+        yield Row("OneHot", opset, (ids, c(3.0), c([2.0, 0.25])), {"axis": -2})
 
 
 def spaced(*shape: int, step: float, seed: int = 0, most: int = 140) -> np.ndarray:

@@ -261,3 +261,43 @@ def test_dynamic_quantization_is_refused():
     """-2.5 of a range of 5 is 127.5 steps: ONNX Runtime says 127, for its step is a bit longer than a 255th of 5."""
     (text,) = reasons([("DynamicQuantizeLinear", "x", "y s z", {})], {"x": (FLOAT, [6])}, ["y", "s", "z"])
     assert text.startswith("no engine form: DynamicQuantizeLinear")
+
+
+@pytest.mark.parametrize("op", ["IsNaN", "IsInf"])
+def test_questions_that_the_engine_cannot_answer(op):
+    (text,) = reasons([(op, "x", "y", {})], {"x": X}, ["y"], opset=20)
+    assert text.startswith(f"no engine form: {op}: ")
+
+
+@pytest.mark.parametrize("divisor", [1, 2, 3, 7, 10, 33, -5, 300])
+def test_integers_divide_towards_zero(divisor):
+    """Every dividend between -1024 and 1023."""
+    x = np.arange(2048, dtype=np.float32) - 1024
+    nodes = [("Clip", "x lo hi", "c", {}), ("Cast", "c", "i", {"to": INT64}), ("Div", "i d", "y", {})]
+    constants = {"lo": np.float32(-1024), "hi": np.float32(1023), "d": np.int64(divisor)}
+    judge(nodes, {"x": x}, ["y"], constants)
+    nodes[2] = ("Mod", "i d", "y", {"fmod": 1})
+    judge(nodes, {"x": x}, ["y"], constants)
+    nodes[2] = ("Mod", "i d", "y", {})
+    judge(nodes, {"x": x}, ["y"], constants)
+
+
+def test_divisors_that_fp16_cannot_undo():
+    nodes = [ARG, ("Div", "i d", "y", {})]
+    for divisor in (0, 1500):
+        assert "Div of integers" in reasons(nodes, {"x": X}, ["y"], {"d": np.int64(divisor)})[0]
+
+
+def test_one_hot_of_what_was_found():
+    nodes = [ARG, ("OneHot", "i n v", "y", {})]
+    judge(nodes, {"x": X}, ["y"], {"n": np.int64(6), "v": np.array([0, 1], np.float32)})
+    judge(nodes, {"x": X}, ["y"], {"n": np.int64(4), "v": np.array([7, -3])})
+    nodes[1] = ("OneHot", "i n v", "y", {"axis": 0})
+    judge(nodes, {"x": X}, ["y"], {"n": np.int64(6), "v": np.array([-2, 5.5], np.float32)})
+    (text,) = reasons(nodes, {"x": X}, ["y"], {"n": np.int64(3000), "v": np.array([0, 1], np.float32)})
+    assert text == "limit: OneHot of depth 3000: fp16 counts to 2048"
+
+
+def test_constants_that_fp16_does_not_count():
+    (text,) = reasons([ARG, ("Less", "i c", "y", {})], {"x": X}, ["y"], {"c": np.int64(2049)})
+    assert text == "data type: the values of 'c' are integers that may lie between 2049 and 2049; fp16 counts to 2048"

@@ -7,6 +7,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+
 from oracle.unrolled import unroll
 
 S, B, FEATURES, H = 4, 2, 3, 5
@@ -27,7 +28,10 @@ def test_equals_the_operator(op: str, linear: int, direction: str, given: bool) 
     if linear:
         node.attribute.append(helper.make_attribute("linear_before_reset", 1))
     info = helper.make_tensor_value_info
-    ins = [info("x", TensorProto.FLOAT, ["s", B, FEATURES]), *(info(n, TensorProto.FLOAT, [ways, B, H]) for n in states)]
+    ins = [
+        info("x", TensorProto.FLOAT, ["s", B, FEATURES]),
+        *(info(n, TensorProto.FLOAT, [ways, B, H]) for n in states),
+    ]
     graph = helper.make_graph([node], "g", ins, [info(n, TensorProto.FLOAT, None) for n in outs], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     feeds = {"x": r.standard_normal((S, B, FEATURES)).astype(np.float32)}

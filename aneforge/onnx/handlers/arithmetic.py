@@ -44,8 +44,17 @@ _binary("Mul", ops.mul, ranges.mul)
 
 
 @onnx_op("Div", since=(1, 6, 7, 13, 14))
-def div(node: Node, x: Tensor, y: Tensor, *, broadcast: int = 0, axis: int | None = None) -> Tensor:
-    return ops.real_div(x, aligned(node, x, y, broadcast, axis))
+def div(node: Node, x: Number, y: Number, *, broadcast: int = 0, axis: int | None = None) -> Tensor:
+    """Integers, that are proved small, by a known integer: towards zero."""
+    dtype, span = node.dtype(0), node.range(0)
+    if dtype is None or dtype.kind not in "iu":
+        return ops.real_div(x, aligned(node, x, y, broadcast, axis))
+    divisor = node.known(1).astype(np.float64)
+    if span is None or not divisor.all() or ranges.size(span) + 2 * np.abs(divisor).max() > ranges.COUNTED:
+        raise Refused("data type", f"Div of integers by {divisor.min():g} to {divisor.max():g}")
+    joint(x.shape, divisor.shape)
+    ends = np.trunc(np.divide.outer(np.array(span), divisor))
+    return node.prove(ops.div_trunc(x, divisor), (float(ends.min()), float(ends.max())))
 
 
 @onnx_op("Pow", since=(1, 7, 12, 13, 15))

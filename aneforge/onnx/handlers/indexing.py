@@ -7,8 +7,9 @@ import numpy as np
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor, const
-from ..node import Node, reshaped, whole
-from ..registry import Data, Known, onnx_op
+from .. import ranges
+from ..node import MAX_RANK, Node, reshaped, whole
+from ..registry import Any_, Data, Known, Number, onnx_op
 from ..shapes import wrap
 from ..tensors import Array
 
@@ -62,3 +63,35 @@ def trilu(node: Node, x: Data, k: Known | None = None, *, upper: int = 1) -> Ten
     inside = np.ones(x.shape[-2:], bool)
     inside = np.triu(inside, offset) if upper else np.tril(inside, offset)
     return ops.where(const(np.broadcast_to(inside, x.shape)), x, np.zeros((), np.float32))
+
+
+@onnx_op("OneHot", since=(9, 11, 28))
+def one_hot(node: Node, indices: Number, depth: Any_, values: Known, *, axis: int = -1) -> Tensor:
+    """values[1] where an index is that of the place, else values[0]; negative indices count from the end. Indices that
+    are floats are truncated."""
+    count = node.known(1).reshape(-1)
+    if count.size != 1 or values.shape != (2,):
+        raise Refused("attribute form", f"a depth of {count.size} elements, values of shape {values.shape}")
+    n = int(count[0])
+    if not 1 <= n <= ranges.COUNTED:
+        raise Refused("limit", f"OneHot of depth {n}: fp16 counts to {ranges.COUNTED}")
+    span = ranges.of_array(values)
+    if values.dtype.kind not in "iub":
+        off, on = (node.const(v.reshape(1), "values") for v in values)
+    elif span is None or not ranges.exact(span):
+        raise Refused("data type", f"values {values.tolist()}: fp16 counts to {ranges.COUNTED}")
+    else:
+        off, on = (const(v.reshape(1).astype(np.float32)) for v in values)
+    at = wrap(axis, indices.rank + 1)
+    _demand_rank(indices.rank + 1)
+    x = indices if (d := node.dtype(0)) is not None and d.kind in "iu" else ops.trunc(indices)
+    x = ops.where(ops.less(x, 0.0), ops.add(x, float(n)), x)
+    places = np.arange(n, dtype=np.float32).reshape([-1 if i == at else 1 for i in range(indices.rank + 1)])
+    hit = ops.equal(ops.expand_dims(x, (at,)), places)
+    y = ops.as_mask(hit) if values.tolist() == [0, 1] else ops.where(hit, on, off)
+    return node.prove(y, span)
+
+
+def _demand_rank(rank: int) -> None:
+    if rank > MAX_RANK:
+        raise Refused("rank", f"a result of rank {rank}; the engine has 1 to {MAX_RANK}")
