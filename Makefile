@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 CXX_FILES := $(shell find native tests -name '*.cc' -o -name '*.h' -o -name '*.inl' -o -name '*.c')
-PY_DIRS := aneforge partitioner provider tests benchmarks setup.py
+PY_DIRS := aneforge partitioner provider tests benchmarks examples setup.py
 
 .PHONY: demo test test-full lint format bench docs cross clean
 

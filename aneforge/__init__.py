@@ -25,10 +25,12 @@ if _TYPE_CHECKING:
         AneforgeError,
         BackendUnavailableError,
         CompileError,
+        DispatchFloorWarning,
         DynamicShapeError,
         InternalError,
         ModelError,
         OptionError,
+        PrecisionWarning,
         Refused,
         UnsupportedModelError,
     )
@@ -71,11 +73,13 @@ __all__ = [
     "AneforgeError",
     "BackendUnavailableError",
     "CompileError",
+    "DispatchFloorWarning",
     "DynamicShapeError",
     "InternalError",
     "Model",
     "ModelError",
     "OptionError",
+    "PrecisionWarning",
     "Refused",
     "Tensor",
     "UnsupportedModelError",
@@ -116,7 +120,7 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys((n for n in __all__ if n.endswith("Error") or n == "Refused"), "errors"),
+    **dict.fromkeys((n for n in __all__ if n.endswith(("Error", "Warning")) or n == "Refused"), "errors"),
     "Tensor": "ir",
     **dict.fromkeys(("Model", "compile", "load_onnx", "onnx_to_features", "onnx_to_tensor"), "model"),
 }
@@ -124,25 +128,36 @@ _HOME = {
 # What `import aneforge` of ANEForge 0.4.0 offers and this package does not, by reason.
 _ELSEWHERE = {
     "training is not a thing of this package": (
-        "parameter backward mse softmax_cross_entropy SGD Adam Trainer UnrolledTrainer conv2d"
+        "parameter backward backward_from mse softmax_cross_entropy SGD Adam adam_step Trainer UnrolledTrainer "
+        "CheckpointedStack conv2d conv_param conv_block cifar_cnn group_norm_train autograd"
     ),
     "it loads models of one framework or family; export them to ONNX and use load_onnx": (
-        "load load_resnet load_vit load_clip load_gpt2 load_llm load_whisper"
+        "load load_resnet load_resnet18 load_vit load_clip load_gpt2 load_llm load_whisper Encoder Vision ViT GPT2 "
+        "CLIP Whisper LlamaConfig LlamaPrefill prefill_block rope rope_tables models llm"
     ),
     "it asks what an engine can do; see `aneforge explain MODEL`, and `aneforge ops` for the operators": (
-        "op_info device_status is_native ops_on min_native_family walled_everywhere categories precision_risk"
+        "op_info device_status is_native ops_on min_native_family walled_everywhere categories OP_CATALOG"
     ),
+    "what fp16 may lose stands in PrecisionWarning, and with real inputs in `aneforge check MODEL`": "precision_risk",
     "estimates stand in the report of a session (`aneforge.provider.report`)": (
-        "estimate estimate_provenance project_peak tune"
+        "estimate estimate_provenance project_peak"
+    ),
+    "nothing is tried out on the engine here; the rewrites are fixed (option 'opt')": (
+        "tune tune_precision tune_attention attention_tiles"
+    ),
+    "rewrites do this by themselves: sums are wide where fp16 would lose them (option 'opt')": (
+        "reduce_sum_to_matmul paired paired_subtract Paired"
     ),
     "it is a library of algorithms on top, which works on graphs of its own": "fft linalg special dsp moe",
     "it needs operations of the engine that this package does not use": (
         "affine topk sort cross_product cross_correlation cost_volume fps radius_search minmax_norm dynamic_slice "
         "scaled_elementwise input_view einsum_native space_to_channel channel_to_space space_to_batch batch_to_space"
     ),
-    "nothing here raises it": (
-        "PrecisionWarning DispatchFloorWarning CrossChipFP16Warning CompileBackoffError reset_compile_breaker"
-    ),
+    "use local_response_norm": "lrn",
+    "use reshape or flatten2d": "flatten",
+    "no graph is cut into several programs here: compile returns a Model": "SegmentedModel compile_multi MultiModel",
+    "nothing here raises it: programs are not cross-compiled and run elsewhere": "CrossChipFP16Warning",
+    "nothing here raises it: compilations are not throttled": "CompileBackoffError reset_compile_breaker",
 }
 
 

@@ -10,7 +10,7 @@
     ├── InternalError (RuntimeError)                 a bug of ours, with the node that showed it
     └── Refused                                      raised by a handler: this node stays on the CPU, and why
 
-A message says what, where, why, and what to do.
+and every warning: PrecisionWarning, DispatchFloorWarning (UserWarning). A message says what, where, why, and what to do.
 """
 
 from __future__ import annotations
@@ -116,3 +116,13 @@ def _describe(nodes: Sequence[RefusedNode], model: str) -> str:
         return line(nodes[0])
     where = f" of {model}" if model else ""
     return f"{len(nodes)} nodes{where} have no engine form:\n" + "\n".join(f"  {line(n)}" for n in nodes)
+
+
+class PrecisionWarning(UserWarning):
+    """A compiled graph may lose what matters in fp16 for some inputs, by the ranges of its values. `validate=True` makes
+    it a ValueError."""
+
+
+class DispatchFloorWarning(UserWarning):
+    """A program for the engine is so small that the fixed cost of a call is nearly all of it: more work in a call (a
+    larger batch, a longer program) costs next to nothing."""

@@ -20,7 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import backends, ops, passes, pipeline
-from .errors import AneforgeError, InternalError, Reason, RefusedNode, UnsupportedModelError
+from .buffers import Buffers
+from .errors import (
+    AneforgeError,
+    DispatchFloorWarning,
+    InternalError,
+    PrecisionWarning,
+    Reason,
+    RefusedNode,
+    UnsupportedModelError,
+)
 from .ir import Program, Tensor, const, substitute
 from .ops import builders
 from .options import TABLE, Options
@@ -38,7 +47,9 @@ Array = NDArray[Any]
 Shapes = Mapping[str, Sequence[int]]
 
 # Keywords of ANEForge 0.4.0's compile that are no options here, with the value that asks for nothing.
-_LATER = {"int8": False, "build_dir": None, "block_size": 32, "validate": False}
+_LATER = {"int8": False, "build_dir": None, "block_size": 32}
+FLOOR_BOUND = 1.5
+"""Up to this many times the fixed cost of a call, a program is bound by it."""
 # Options that say how a session is divided; a program that is whole or refused has no use for them.
 _SESSION_ONLY = ("partition", "min_nodes", "report")
 
@@ -65,8 +76,9 @@ class _Result:
 class Model:
     """A compiled program. Call it with arrays in the order of `inputs`; from many threads if you like.
 
-    One output comes bare, several as a list, in new arrays of the dtypes in `outputs`. Use it as a context manager, or
-    call `release`, to free it before it is garbage.
+    One output comes bare, several as a list, in new arrays of the dtypes in `outputs`. Without copies: write to
+    `input_view`, `execute`, read `output_view`; one thread at a time. Use it as a context manager, or call `release`, to
+    free it before it is garbage.
     """
 
     def __init__(self, compiled: Compiled | None, inputs: Sequence[Port], results: Sequence[_Result], options: Options):
@@ -77,6 +89,7 @@ class Model:
         self._released = False
         self._on_overflow = options.on_overflow
         self._warned = False
+        self._buffers: Buffers | None = None
         self._lock = threading.Lock()
         executable = compiled.executable if compiled else None
         self.n_ops = compiled.n_ops if compiled else 0
@@ -111,6 +124,33 @@ class Model:
         outputs = self._run([feeds[n] for n in names])
         return {port.name: array for port, array in zip(self.outputs, outputs, strict=True)}
 
+    def input_view(self, name: str | None = None) -> Array:
+        """The array that `execute` reads an input from, to be written to; without a name, that of the only input. fp16
+        for a float input (fp32 with numerics "fp32"), else the dtype in `inputs`. Valid as long as the Model.
+
+        Raises:
+            ValueError: no input of that name, or no name and several inputs; the model was released.
+        """
+        return self._views().inputs[_only("input", self.inputs, name)]
+
+    def output_view(self, name: str | None = None) -> Array:
+        """The array that `execute` writes an output to; without a name, that of the only output. dtypes and errors as
+        for `input_view`."""
+        return self._views().outputs[_only("output", self.outputs, name)]
+
+    def execute(self) -> None:
+        """Runs the model on what the input views hold; the results stand in the output views. Copies nothing.
+
+        Raises:
+            ValueError: the model was released.
+            FloatingPointError: with on_overflow="error", finite inputs gave an infinity or NaN.
+        """
+        events = self._views().execute()
+        if events.nonfinite_outputs:
+            compiled = self._compiled
+            assert compiled is not None
+            self._overflow([compiled.executable.outputs[i].name for i in events.nonfinite_outputs])
+
     def describe(self) -> str:
         """One line: who computes, and how."""
         if self._compiled is None:
@@ -137,6 +177,28 @@ class Model:
             return ", ".join(f"{p.name} {p.dtype}{list(p.shape)}" for p in ports)
 
         return f"<Model {show(self.inputs)} -> {show(self.outputs)}: {self.n_ops} ops, {self.backend}>"
+
+    def _views(self) -> Buffers:
+        if self._released:
+            raise ValueError("the model was released")
+        with self._lock:
+            if self._buffers is None:
+                sources: dict[str, tuple[int | str | Array, tuple[int, ...], np.dtype[Any]]] = {}
+                for result in self._results:
+                    source: int | str | Array | None = result.constant
+                    if result.of_program >= 0:
+                        source = result.of_program
+                    elif result.of_input >= 0:
+                        source = self.inputs[result.of_input].name
+                    assert source is not None
+                    sources[result.port.name] = (source, result.port.shape, result.port.dtype)
+                self._buffers = Buffers(
+                    self._compiled.executable if self._compiled else None,
+                    {port.name: (port.shape, port.dtype) for port in self.inputs},
+                    [(self.inputs[place].name, shape) for place, shape in self._fed],
+                    sources,
+                )
+            return self._buffers
 
     def _run(self, given: Sequence[Array]) -> list[Array]:
         compiled = self._compiled
@@ -175,6 +237,16 @@ class Model:
             warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 
+def _only(role: str, ports: Sequence[Port], name: str | None) -> str:
+    names = [port.name for port in ports]
+    if name is None and len(names) == 1:
+        return names[0]
+    if name not in names:
+        what = f"there are {len(names)} {role}s: name one" if name is None else f"no {role} {name!r}"
+        raise ValueError(f"{what}; the {role}s are {', '.join(map(repr, names)) or 'none'}")
+    return name
+
+
 def _checked(port: Port, given: Array) -> Array:
     array = np.asarray(given)
     if port.dtype.kind == "f":
@@ -198,6 +270,7 @@ def load_onnx(
     approx_resize: bool = False,
     input_shapes: Shapes | None = None,
     dims: Mapping[str, int] | None = None,
+    validate: bool = False,
     **compile_options: object,
 ) -> Model:
     """Compiles a whole ONNX model for the engine, or raises.
@@ -208,7 +281,7 @@ def load_onnx(
         approx_resize: use the engine's own bilinear where ONNX asks for another sampling.
         input_shapes: fixed shapes of inputs, {"x": (1, 3, 224, 224)}.
         dims: extents for symbolic dimensions, {"batch": 1}.
-        compile_options: as for `compile`.
+        validate, compile_options: as for `compile`.
 
     Raises:
         ModelError: the model cannot be read, or is not valid.
@@ -244,6 +317,7 @@ def load_onnx(
     if computed:
         program = imported.region(range(len(view.nodes)), view.inputs, computed)
         compiled = _compile(program, options, imported)
+        _warn(compiled, options, validate, imported)
     return Model(compiled, inputs, results, options)
 
 
@@ -390,11 +464,14 @@ def compile(
     Args:
         opt: "routes" (default), 0 for none, or names of rules to switch off ("-gelu").
         target: a chip ("m1" … "m5"), one of the compiler's strings, or a family number (2 … 5); None: auto.
+        validate: raise what would be a PrecisionWarning: values that may be lost in fp16 (see `aneforge check` for a
+            run with real inputs).
         options: the other options of the provider (backend, numerics, on_overflow, …).
-        int8, build_dir, compress, compress_atol, block_size, validate: not effective yet; any other than the default
-            is a NotImplementedError.
+        int8, build_dir, compress, compress_atol, block_size: not effective yet; any other than the default is a
+            NotImplementedError.
 
     Raises:
+        ValueError: with `validate`, see there.
         TypeError: `out` is not made of Tensors.
         OptionError, NotImplementedError: an option that does not exist, or has no effect yet.
         UnsupportedModelError: an operation outside the target's vocabulary or limits.
@@ -402,7 +479,7 @@ def compile(
     """
     given = {
         "int8": int8, "build_dir": build_dir, "opt": opt, "compress": compress, "compress_atol": compress_atol,
-        "block_size": block_size, "validate": validate, "target": target,
+        "block_size": block_size, "target": target,
     }  # fmt: skip
     chosen = _options({**given, **options})
     if chosen.dims:
@@ -428,7 +505,33 @@ def compile(
     program = builders.program(computed)
     dtypes: dict[str, np.dtype[Any]] = {"fp16": float32, "uint8": np.dtype(np.uint8)}
     inputs = [Port(name, dtypes[tensor.dtype], tensor.shape) for name, tensor in program.inputs]
-    return Model(_compile(program, chosen), inputs, results, chosen)
+    compiled = _compile(program, chosen)
+    _warn(compiled, chosen, validate)
+    return Model(compiled, inputs, results, chosen)
+
+
+def _warn(compiled: Compiled, options: Options, validate: bool, imported: Imported | None = None) -> None:
+    """Says what may be lost in fp16, or raises it; and that a program for the engine is too small to be worth a call."""
+    told = []
+    for risk in compiled.risks[:3]:
+        nodes = [imported.nodes[i] for i in sorted(i for i in risk.origins if isinstance(i, int))] if imported else []
+        where = " + ".join(f"{n.op} {n.name!r}" for n in nodes)
+        told.append(f"{where}: {risk.text}" if where else risk.text)
+    if told:
+        more = f"; and {len(compiled.risks) - 3} more" if len(compiled.risks) > 3 else ""
+        text = f"results may be inaccurate in fp16 for some inputs: {'; '.join(told)}{more}"
+        if validate:
+            compiled.executable.release()
+            raise ValueError(text)
+        warnings.warn(text, PrecisionWarning, stacklevel=3)
+    floor = resolve(options.target).cost.floor_us
+    if compiled.executable.word == backends.ANE and compiled.estimate_us <= FLOOR_BOUND * floor:
+        warnings.warn(
+            f"one run is estimated at {compiled.estimate_us:.0f} us, and {floor:.0f} us of that are the fixed cost of a "
+            "call: a larger batch or a longer program costs next to nothing more",
+            DispatchFloorWarning,
+            stacklevel=3,
+        )
 
 
 def _options(given: Mapping[str, object], **more: object) -> Options:

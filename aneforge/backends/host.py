@@ -56,7 +56,11 @@ class HostExecutable:
         return self.execute(arrays, out_dtypes, threads=threads)[0]
 
     def execute(
-        self, arrays: Sequence[NDArray[Any]], out_dtypes: Sequence[DTypeLike] | None = None, *, threads: int = 0
+        self,
+        arrays: Sequence[NDArray[Any]],
+        out_dtypes: Sequence[DTypeLike | NDArray[Any]] | None = None,
+        *,
+        threads: int = 0,
     ) -> tuple[list[NDArray[Any]], PortEvents]:
         wanted = list(self._types if out_dtypes is None else out_dtypes)
         results, seen = self._program.run(list(arrays), wanted, threads)

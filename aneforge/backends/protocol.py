@@ -62,9 +62,13 @@ class Executable(Protocol):
         """
 
     def execute(
-        self, arrays: Sequence[NDArray[Any]], out_dtypes: Sequence[DTypeLike] | None = None, *, threads: int = 0
+        self,
+        arrays: Sequence[NDArray[Any]],
+        out_dtypes: Sequence[DTypeLike | NDArray[Any]] | None = None,
+        *,
+        threads: int = 0,
     ) -> tuple[list[NDArray[Any]], PortEvents]:
-        """As `run`, and what the ports saw."""
+        """As `run`, and what the ports saw. An array in the place of an element type is written to, and returned."""
 
     def describe(self) -> str:
         """One line for reports."""

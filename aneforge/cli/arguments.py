@@ -95,9 +95,8 @@ def load(given: argparse.Namespace) -> Any:
     """The model, loaded strictly."""
     import aneforge
 
-    chosen = {
-        key: value for key, value in options(given).items() if key not in ("fuse_attention", "approx_resize", "dims")
-    }
+    apart = ("fuse_attention", "approx_resize", "dims")
+    chosen: dict[str, Any] = {key: value for key, value in options(given).items() if key not in apart}
     from ..options import Options
 
     parsed = Options.parse(options(given))
@@ -107,7 +106,7 @@ def load(given: argparse.Namespace) -> Any:
         approx_resize=parsed.approx_resize,
         input_shapes=shapes(given) or None,
         dims={**dict(parsed.dims), **dims(given)} or None,
-        **{key: value for key, value in chosen.items() if key not in ("fuse_attention", "approx_resize", "dims")},
+        **chosen,
     )
 
 

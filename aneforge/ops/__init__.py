@@ -57,6 +57,7 @@ from .convolution import (
     conv_transpose,
     same_pads,
 )
+from .einsums import einsum_any
 from .elementary import (
     arc_cosine,
     arc_sine,
@@ -332,6 +333,7 @@ __all__ = [
     "dequantize",
     "div_trunc",
     "einsum",
+    "einsum_any",
     "elu",
     "equal",
     "erf",

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import Refused
 from ..ir import Op, Program, Tensor, Type, topological
 from . import attend as at
 from . import elementwise as e
@@ -21,7 +20,7 @@ from . import image, masks, norms
 from . import shape as s
 from .activation import gelu
 from .base import Operand
-from .contract import matmul_any
+from .einsums import einsum_any
 from .layout import concat_any as _concat
 from .layout import gather_constant, pad_any, slice_axis
 from .methods import MAX_RANK, checked, pairs, weight
@@ -53,10 +52,25 @@ def input(shape: Sequence[int], dtype: str = "fp16", max_abs: float | None = Non
     return Op("input", {}, params, (Type(dtype, extents),)).outputs[0]
 
 
-def image_input(shape: Sequence[int], scale: float = 1 / 255, bias: float = 0.0, name: str | None = None) -> Tensor:
-    """A uint8 port, cast to fp16, times `scale`, plus `bias`."""
-    x = e.mul(e.cast(input(shape, "uint8", name=name), "fp16"), scale)
-    return e.add(x, bias) if bias else x
+def image_input(
+    shape: Sequence[int],
+    scale: float | Sequence[float] | NDArray[Any] = 1 / 255,
+    bias: float | Sequence[float] | NDArray[Any] = 0.0,
+    name: str | None = None,
+) -> Tensor:
+    """A uint8 port, cast to fp16, times `scale`, plus `bias`: numbers, or one for each channel (axis 1)."""
+    pixels = e.cast(input(shape, "uint8", name=name), "fp16")
+    x = e.mul(pixels, _per_channel("scale", scale, pixels))
+    return e.add(x, _per_channel("bias", bias, pixels)) if np.any(bias) else x
+
+
+def _per_channel(name: str, given: object, x: Tensor) -> Operand:
+    value = np.asarray(given, np.float64)
+    if value.size == 1:
+        return float(value.reshape(()))
+    if x.rank < 2 or value.shape != (x.shape[1],):
+        raise ValueError(f"image_input: {name} is a number or one for each of the channels of {x.shape}")
+    return value.reshape(1, -1, *(1,) * (x.rank - 2))
 
 
 def program(outputs: Tensor | Sequence[Tensor]) -> Program:
@@ -71,12 +85,12 @@ def program(outputs: Tensor | Sequence[Tensor]) -> Program:
     )
 
 
-def maximum(x: Operand, y: Operand) -> Tensor:
-    return e.maximum(x, y)
+def maximum(a: Operand, b: Operand) -> Tensor:
+    return e.maximum(a, b)
 
 
-def minimum(x: Operand, y: Operand) -> Tensor:
-    return e.minimum(x, y)
+def minimum(a: Operand, b: Operand) -> Tensor:
+    return e.minimum(a, b)
 
 
 def select(cond: Tensor, a: Operand, b: Operand) -> Tensor:
@@ -87,17 +101,19 @@ def select(cond: Tensor, a: Operand, b: Operand) -> Tensor:
 where = select
 
 
-def concat(ts: Sequence[Tensor], axis: int = 1) -> Tensor:
-    return _concat(list(ts), axis)
+def concat(tensors: Sequence[Tensor], axis: int = 1) -> Tensor:
+    return _concat(list(tensors), axis)
 
 
-def stack(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
-    return checked(s.stack(list(ts), axis))
+def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
+    return checked(s.stack(list(tensors), axis))
 
 
-def split(x: Tensor, n: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
-    """n equal pieces, or pieces of the given sizes."""
-    return s.split(x, num_splits=n, axis=axis) if isinstance(n, int) else s.split(x, split_sizes=n, axis=axis)
+def split(x: Tensor, num_splits: int | Sequence[int], axis: int = 0) -> list[Tensor]:
+    """That many equal pieces, or pieces of the given sizes."""
+    if isinstance(num_splits, int):
+        return list(s.split(x, num_splits=num_splits, axis=axis))
+    return list(s.split(x, split_sizes=num_splits, axis=axis))
 
 
 def gather(x: Tensor, indices: Sequence[int] | NDArray[Any], axis: int = 0) -> Tensor:
@@ -139,11 +155,13 @@ def conv(
     )
 
 
-def dynamic_conv(x: Tensor, weight: Tensor, stride: Ints = 1, pad: Ints = 0) -> Tensor:
-    """Convolution with a weight computed in the graph: batch 1, no dilation (Q33)."""
+def dynamic_conv(
+    x: Tensor, weight: Tensor, stride: Ints = 1, pad: Ints = 0, dilation: Ints = 1, groups: int = 1
+) -> Tensor:
+    """Convolution with a weight computed in the graph: batch 1, and no dilation, which the engine gets wrong (Q33)."""
     if x.shape[0] != 1:
         raise ValueError(f"dynamic_conv: a batch of 1, not {x.shape}")
-    return conv_any(x, weight, None, stride, pairs(pad, x.rank - 2))
+    return conv_any(x, weight, None, stride, pairs(pad, x.rank - 2), dilation, groups)
 
 
 def conv_transpose(
@@ -169,34 +187,35 @@ def conv_transpose(
     )
 
 
-def resize_nearest_neighbor(x: Tensor, h: int, w: int) -> Tensor:
+def resize_nearest_neighbor(x: Tensor, target_h: int, target_w: int) -> Tensor:
     """Reads at floor(i * in / out)."""
-    return image.resize_nearest_neighbor(x, h, w)
+    return image.resize_nearest_neighbor(x, target_h, target_w)
 
 
-def resize_bilinear(x: Tensor, h: int, w: int, align_corners: bool = False) -> Tensor:
+def resize_bilinear(x: Tensor, target_h: int, target_w: int, align_corners: bool = False) -> Tensor:
     """Reads at i * in / out, or with align_corners at i * (in - 1) / (out - 1)."""
-    return image.resize_bilinear(x, h, w, "STRICT_ALIGN_CORNERS" if align_corners else "DEFAULT")
+    return image.resize_bilinear(x, target_h, target_w, "STRICT_ALIGN_CORNERS" if align_corners else "DEFAULT")
 
 
-def upsample_bilinear(x: Tensor, scale_h: float = 2, scale_w: float = 2, align_corners: bool = False) -> Tensor:
-    return image.upsample_bilinear(x, scale_h, scale_w, align_corners)
+def upsample_bilinear(x: Tensor, scale: float = 2, align_corners: bool = False) -> Tensor:
+    """Reads at (i + 0.5) / scale - 0.5, or with align_corners from corner to corner."""
+    return image.upsample_bilinear(x, scale, scale, align_corners)
 
 
-def pixel_shuffle(x: Tensor, factor: int) -> Tensor:
-    return s.pixel_shuffle(x, factor)
+def pixel_shuffle(x: Tensor, r: int) -> Tensor:
+    return s.pixel_shuffle(x, r)
 
 
-def pixel_unshuffle(x: Tensor, factor: int) -> Tensor:
-    return s.pixel_unshuffle(x, factor)
+def pixel_unshuffle(x: Tensor, r: int) -> Tensor:
+    return s.pixel_unshuffle(x, r)
 
 
-def space_to_depth(x: Tensor, block: int) -> Tensor:
-    return s.space_to_depth(x, block)
+def space_to_depth(x: Tensor, block_size: int = 2) -> Tensor:
+    return s.space_to_depth(x, block_size)
 
 
-def depth_to_space(x: Tensor, block: int) -> Tensor:
-    return s.depth_to_space(x, block)
+def depth_to_space(x: Tensor, block_size: int = 2) -> Tensor:
+    return s.depth_to_space(x, block_size)
 
 
 def batch_norm(
@@ -247,61 +266,65 @@ def mha(
     n_heads: int,
     mask: Operand | None = None,
 ) -> Tensor:
-    """Multi-head self-attention; x [S, D] or [B, S, D], weights [out, in]."""
-    return cross_attention(x, x, Wq, bq, Wk, bk, Wv, bv, Wo, bo, n_heads, mask)
+    """Multi-head self-attention; x [S, D] or [B, S, D], weights [out, in]. `mask` is added to the scores."""
+    return _attention(x, x, (Wq, bq), (Wk, bk), (Wv, bv), (Wo, bo), n_heads, mask)
 
 
 def cross_attention(
     x: Tensor,
     context: Tensor,
     Wq: NDArray[Any],
-    bq: NDArray[Any] | None,
     Wk: NDArray[Any],
-    bk: NDArray[Any] | None,
     Wv: NDArray[Any],
-    bv: NDArray[Any] | None,
     Wo: NDArray[Any],
-    bo: NDArray[Any] | None,
+    n_heads: int,
+    bq: NDArray[Any] | None = None,
+    bk: NDArray[Any] | None = None,
+    bv: NDArray[Any] | None = None,
+    bo: NDArray[Any] | None = None,
+) -> Tensor:
+    """Multi-head attention of x [S, D] to a context [T, Dctx]; weights [out, in]."""
+    return _attention(x, context, (Wq, bq), (Wk, bk), (Wv, bv), (Wo, bo), n_heads)
+
+
+Layer = tuple[NDArray[Any], NDArray[Any] | None]
+
+
+def _attention(
+    x: Tensor,
+    context: Tensor,
+    query: Layer,
+    key: Layer,
+    value: Layer,
+    out: Layer,
     n_heads: int,
     mask: Operand | None = None,
 ) -> Tensor:
-    """Multi-head attention of x to a context."""
-
     def heads(t: Tensor) -> Tensor:
         split_up = s.reshape(t, (*t.shape[:-1], n_heads, t.shape[-1] // n_heads))
         order = [*range(t.rank - 2), t.rank - 1, t.rank - 2, t.rank]
         return s.transpose(split_up, order)
 
-    q, k, v = x.linear(Wq, bq), context.linear(Wk, bk), context.linear(Wv, bv)
+    q, k, v = x.linear(*query), context.linear(*key), context.linear(*value)
     if q.shape[-1] % n_heads or v.shape[-1] % n_heads:
         raise ValueError(f"mha: {n_heads} heads do not divide {q.shape[-1]} and {v.shape[-1]}")
     y = at.attention(heads(q), heads(k), heads(v), None, mask)
     back = s.transpose(y, [*range(y.rank - 3), y.rank - 2, y.rank - 3, y.rank - 1])
-    return s.reshape(back, (*x.shape[:-1], v.shape[-1])).linear(Wo, bo)
+    return s.reshape(back, (*x.shape[:-1], v.shape[-1])).linear(*out)
 
 
-def geglu(x: Tensor, W: NDArray[Any], bias: NDArray[Any] | None = None) -> Tensor:
-    """a * gelu(b), where x @ W.T + bias = [a, b] along the last axis."""
-    both = x.linear(W, bias)
+def geglu(x: Tensor, W: NDArray[Any], b: NDArray[Any] | None = None) -> Tensor:
+    """u * gelu(v), where x @ W.T + b = [u, v] along the last axis."""
+    both = x.linear(W, b)
     half = both.shape[-1] // 2
     return e.mul(slice_axis(both, -1, 0, half), gelu(slice_axis(both, -1, half, half)))
 
 
-def einsum(equation: str, x: Tensor, y: Operand) -> Tensor:
-    """Two operands; equations that are a matrix product with shared leading axes, such as 'bij,bjk->bik'."""
-    terms, _, result = equation.replace(" ", "").partition("->")
-    left, _, right = terms.partition(",")
-    lead = left[:-2]
-    if (
-        len(left) < 2
-        or len(right) < 2
-        or right[:-2] not in ("", lead)
-        or result != lead + left[-2] + right[-1]
-        or left[-1] != right[-2]
-        or len(set(result)) != len(result)
-    ):
-        raise Refused("no engine form", f"einsum {equation!r}: only matrix products have an engine form")
-    return matmul_any(x, y)
+def einsum(equation: str, *operands: Tensor) -> Tensor:
+    """numpy's einsum, as far as it is sums, transposes and matmuls."""
+    if not operands or not all(isinstance(x, Tensor) for x in operands):
+        raise TypeError("einsum: one operand or more, all of them Tensors")
+    return einsum_any(equation, *operands)
 
 
 _weight = weight  # `conv` and others name an argument `weight`

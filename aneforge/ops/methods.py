@@ -24,9 +24,10 @@ from . import reduce as r
 from . import shape as s
 from .base import Operand
 from .contract import matmul_any, running_sum
+from .elementary import arc_tangent
 from .layout import gather_constant, slice_box
 from .masks import filled
-from .norms import group_norm, l2_normalize, layer_norm_fp16, rms_norm, standardize
+from .norms import group_norm, l2_unit, layer_norm_fp16, rms_norm, standardize
 from .order import argmax_first
 from .rounding import round_half_even
 from .smooth import clamp, power, prelu_any, softplus_safe
@@ -169,7 +170,7 @@ class TensorMethods:
         return a.softsign(_t(self))
 
     def atan(self) -> Tensor:
-        return e.atan(_t(self))
+        return arc_tangent(_t(self))
 
     def floor(self) -> Tensor:
         return e.floor(_t(self))
@@ -205,24 +206,28 @@ class TensorMethods:
     def clamp(self, lo: float | None = None, hi: float | None = None) -> Tensor:
         return clamp(_t(self), lo, hi)
 
-    def scaled_tanh(self, alpha: float, beta: float) -> Tensor:
+    def scaled_tanh(self, alpha: float = 1.0, beta: float = 1.0) -> Tensor:
+        """alpha * tanh(beta * x)."""
         return a.scaled_tanh(_t(self), alpha, beta)
 
-    def threshold(self, alpha: float) -> Tensor:
+    def threshold(self, alpha: float = 0.0) -> Tensor:
+        """max(x, alpha)."""
         return e.threshold(_t(self), alpha)
 
-    def thresholded_relu(self, alpha: float) -> Tensor:
+    def thresholded_relu(self, alpha: float = 1.0) -> Tensor:
         """x where x >= alpha, else 0 (MIL's meaning; ONNX's is x > alpha)."""
         x = _t(self)
         return c.select(c.greater_equal(x, alpha), x, filled(x.shape, 0.0))
 
-    def clamped_relu(self, alpha: float, beta: float) -> Tensor:
+    def clamped_relu(self, alpha: float = 0.0, beta: float = 6.0) -> Tensor:
+        """min(beta, x) for x >= 0, min(beta, alpha * x) elsewhere."""
         return a.clamped_relu(_t(self), alpha, beta)
 
     def sigmoid_hard(self, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
         return a.sigmoid_hard(_t(self), alpha, beta)
 
-    def linear_activation(self, alpha: float, beta: float) -> Tensor:
+    def linear_activation(self, alpha: float = 1.0, beta: float = 0.0) -> Tensor:
+        """alpha * x + beta."""
         return a.linear_activation(_t(self), alpha, beta)
 
     def prelu(self, alpha: NDArray[Any]) -> Tensor:
@@ -230,8 +235,9 @@ class TensorMethods:
         slope = weight("prelu", "alpha", alpha)
         return prelu_any(_t(self), slope.reshape(-1, *(1,) * (_t(self).rank - 2)) if slope.size > 1 else slope)
 
-    def pow(self, exponent: float) -> Tensor:
-        return power(_t(self), exponent)
+    def pow(self, o: Operand) -> Tensor:
+        """x ** o."""
+        return _t(self) ** o
 
     def adds(self, k: float) -> Tensor:
         """x + k."""
@@ -291,8 +297,8 @@ class TensorMethods:
         return a.softmax(_t(self), axis)
 
     def l2_norm(self, axis: int = -1, eps: float = 1e-12) -> Tensor:
-        """x / max(|x|_2, eps)."""
-        return l2_normalize(_t(self), axis, eps)
+        """x / sqrt(sum(x²) + eps)."""
+        return l2_unit(_t(self), axis, eps)
 
     def argmax(self, axis: int = -1) -> Tensor:
         """Index of the first greatest element as a whole number in fp16; up to 2048 elements. The axis stays as 1."""

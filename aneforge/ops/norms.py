@@ -158,6 +158,13 @@ def l2_normalize(x: Tensor, axis: int | Sequence[int] = -1, epsilon: float = 0.0
     return e.real_div(t, e.maximum(norm, floor))
 
 
+def l2_unit(x: Tensor, axis: int = -1, epsilon: float = 0.0) -> Tensor:
+    """x / sqrt(sum(x²) + epsilon) over one axis; 0 for a zero vector."""
+    at = axis_of("l2_unit", "axis", axis, x.rank)
+    count = x.shape[at]
+    return e.mul(unit_variance(x, (at,), epsilon / count), 1.0 / math.sqrt(count))
+
+
 def l1_normalize(x: Tensor, axis: int | Sequence[int] = -1) -> Tensor:
     """x / sum(|x|) over `axis`; 0 for a zero vector (ONNX LpNormalization p=1)."""
     over = axes_of("l1_normalize", "axis", axis, x.rank)

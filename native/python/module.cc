@@ -7,6 +7,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -107,12 +108,10 @@ class Executable {
 
   py::tuple run(const std::vector<py::array>& arrays, const std::vector<py::object>& out_types, size_t threads) const {
     AfExecutable* handle = get();
-    std::vector<py::dtype> out_dtypes;
-    for (const py::object& t : out_types) out_dtypes.push_back(py::dtype::from_args(t));
     const size_t n_out = api().executable_n_outputs(handle);
-    if (out_dtypes.size() != n_out) {
+    if (out_types.size() != n_out) {
       throw py::value_error("the program has " + std::to_string(n_out) + " outputs, " +
-                            std::to_string(out_dtypes.size()) + " element types were given");
+                            std::to_string(out_types.size()) + " element types were given");
     }
     std::vector<py::array> held;  // the copies, where one was needed
     std::vector<std::vector<int64_t>> dims;
@@ -127,8 +126,8 @@ class Executable {
     py::list results;
     for (size_t i = 0; i < n_out; ++i) {
       const AfPort port = api().executable_output(handle, i);
-      py::array result(out_dtypes[i], std::vector<py::ssize_t>(port.dims, port.dims + port.rank));
-      out.push_back({onnx_type(out_dtypes[i]), port.rank, port.dims, result.mutable_data()});
+      py::array result = output(out_types[i], std::vector<py::ssize_t>(port.dims, port.dims + port.rank));
+      out.push_back({onnx_type(result.dtype()), port.rank, port.dims, result.mutable_data()});
       results.append(std::move(result));
     }
     AfEvents events{0, 0};
@@ -147,6 +146,18 @@ class Executable {
   }
 
  private:
+  // A new array of an element type, or the array itself that is to be written to.
+  static py::array output(const py::object& given, std::vector<py::ssize_t> shape) {
+    if (!py::isinstance<py::array>(given)) return py::array(py::dtype::from_args(given), shape);
+    py::array array = py::reinterpret_borrow<py::array>(given);
+    if (!std::equal(shape.begin(), shape.end(), array.shape(), array.shape() + array.ndim())) {
+      throw py::value_error("an output array has not the shape of its port");
+    }
+    if (!(array.flags() & py::array::c_style) || !array.writeable()) {
+      throw py::value_error("an output array is contiguous and writable");
+    }
+    return array;
+  }
   static py::list bits(uint64_t mask, size_t count) {
     py::list out;
     for (size_t i = 0; i < count && i < 64; ++i) {
@@ -363,8 +374,8 @@ PYBIND11_MODULE(_native, m) {
       .def_property_readonly("outputs", &Executable::outputs)
       .def_property_readonly("address", &Executable::address, "What a hook's answer refers to the program by.")
       .def("run", &Executable::run, py::arg("arrays"), py::arg("out_dtypes"), py::arg("threads") = 0,
-           "Runs it on arrays in port order. Returns (new arrays of the given dtypes, events): events holds the "
-           "positions of "
+           "Runs it on arrays in port order. Returns (new arrays of the given dtypes, events); where an array is given "
+           "in the place of a dtype, that array is written to. events holds the positions of "
            "saturated_inputs and nonfinite_outputs. threads: 0 = all, 1 = the calling thread only. Other threads run "
            "meanwhile.")
       .def("describe", &Executable::describe, "One line: backend, instruction set, kernels, memory.")

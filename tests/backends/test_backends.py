@@ -154,3 +154,30 @@ def test_real_host(numerics):
     expected = evaluate(mil.text, mil.blob, {"x0": x}, "fp32" if numerics == "fp32" else "fp16")["y0"]
     assert out.dtype == expected.dtype
     assert np.array_equal(out, expected)
+
+
+class TestOutputsInPlace:
+    """An array in the place of an element type is written to."""
+
+    def executable(self):
+        return backends.compile(write(program()), Options(backend="host"), resolve("m1"))
+
+    @pytest.mark.parametrize("dtype", [np.float16, np.float32])
+    def test_is_the_array_given(self, dtype):
+        x, out = np.float32([[-1, 2, 3], [4, -5, 6]]), np.zeros((2, 3), dtype)
+        (got,), _ = self.executable().execute([x], [out])
+        assert got is out
+        assert np.array_equal(out, (np.maximum(x, 0) + 0.5).astype(dtype))
+
+    @pytest.mark.parametrize(
+        ("out", "why"),
+        [
+            (np.zeros((3, 2), np.float32), "shape"),
+            (np.zeros(6, np.float32), "shape"),
+            (np.zeros((3, 2), np.float32).T, "contiguous"),
+            (np.broadcast_to(np.float32(0), (2, 3)), "contiguous"),
+        ],
+    )
+    def test_what_cannot_be_written_to(self, out, why):
+        with pytest.raises(ValueError, match=why):
+            self.executable().execute([np.zeros((2, 3), np.float32)], [out])

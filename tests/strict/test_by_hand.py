@@ -53,7 +53,6 @@ class TestCompile:
             "int8": True,
             "build_dir": "x",
             "block_size": 8,
-            "validate": True,
             "compress": "int4",
         }.items():
             with pytest.raises(NotImplementedError, match=name):

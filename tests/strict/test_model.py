@@ -174,7 +174,6 @@ class TestDoors:
             ({"compress_atol": 0.1}, NotImplementedError, "compress_atol"),
             ({"block_size": 16}, NotImplementedError, "'block_size'"),
             ({"build_dir": "/tmp/x"}, NotImplementedError, "'build_dir'"),
-            ({"validate": True}, NotImplementedError, "'validate'"),
             ({"opt": 1}, NotImplementedError, "'opt'"),
             ({"opt": 2}, NotImplementedError, "'opt'"),
             ({"opt": "max"}, NotImplementedError, "'opt'"),
