@@ -35,7 +35,7 @@ if _TYPE_CHECKING:
         UnsupportedModelError,
     )
     from .ir import Tensor
-    from .model import Model, compile, load_onnx, onnx_to_features, onnx_to_tensor
+    from .model import compile, load_onnx, onnx_to_features, onnx_to_tensor
     from .ops.builders import (
         batch_norm,
         concat,
@@ -68,6 +68,7 @@ if _TYPE_CHECKING:
         upsample_bilinear,
         where,
     )
+    from .runnable import Model
 
 __all__ = [
     "AneforgeError",
@@ -122,7 +123,8 @@ __all__ = [
 _HOME = {
     **dict.fromkeys((n for n in __all__ if n.endswith(("Error", "Warning")) or n == "Refused"), "errors"),
     "Tensor": "ir",
-    **dict.fromkeys(("Model", "compile", "load_onnx", "onnx_to_features", "onnx_to_tensor"), "model"),
+    "Model": "runnable",
+    **dict.fromkeys(("compile", "load_onnx", "onnx_to_features", "onnx_to_tensor"), "model"),
 }
 
 # What `import aneforge` of ANEForge 0.4.0 offers and this package does not, by reason.

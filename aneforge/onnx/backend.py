@@ -16,7 +16,8 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, checker, he
 from onnx.backend.base import Backend, BackendRep
 
 from ..errors import AneforgeError
-from ..model import Model, load_onnx
+from ..model import load_onnx
+from ..runnable import Model
 from .inference import newest_opset
 from .tensors import Array
 

@@ -231,6 +231,15 @@ class TestViews:
                 wrong()
         assert made.shape == (2,)
 
+    def test_a_warning_points_at_the_caller(self) -> None:
+        x = af.input((2,))
+        for call in (lambda net: net.execute(), lambda net: net(np.float32([300, 300]))):
+            net = af.compile(x * x)
+            net.input_view()[:] = 300
+            with pytest.warns(RuntimeWarning, match="infinities") as seen:
+                call(net)
+            assert Path(seen[0].filename).name == Path(__file__).name
+
     def test_overflow(self) -> None:
         x = af.input((2,))
         net = af.compile(x * x, on_overflow="error")
