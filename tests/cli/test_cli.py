@@ -83,6 +83,21 @@ class TestRun:
         close(np.load(tmp_path / "out.npz")["y"], reference(cnn(), {"x": x})[0])
         assert sorted(p.name for p in tmp_path.iterdir()) == ["in.npz", "m.onnx", "out.npz"]
 
+    def test_inputs_one_by_one(self, aneforge_: Run, saved: Saved, tmp_path: Path) -> None:
+        x = floats(1, 3, 8, 8)
+        np.save(tmp_path / "x.npy", x)
+        np.savez(tmp_path / "one.npz", anything=x)
+        np.savez(tmp_path / "two.npz", a=x, b=x)
+        for file in ("x.npy", "one.npz"):
+            given = f"x={tmp_path / file}"
+            code, _, err = aneforge_("run", saved(cnn()), "--input", given, "--output", tmp_path / "out.npz")
+            assert (code, err) == (0, "")
+            close(np.load(tmp_path / "out.npz")["y"], reference(cnn(), {"x": x})[0])
+        for given, why in ((f"x={tmp_path / 'two.npz'}", "holds a, b"), (f"z={tmp_path / 'x.npy'}", "no input 'z'"),
+                           (f"x={tmp_path / 'm.onnx'}", "not an .npy file")):  # fmt: skip
+            code, _, err = aneforge_("run", saved(cnn()), "--input", given)
+            assert (code, why in err) == (2, True)
+
     def test_json(self, aneforge_: Run, saved: Saved) -> None:
         told = json.loads(aneforge_("run", saved(cnn()), "--json", "--option", "target=m4")[1])
         assert told["schema_version"] == 1
