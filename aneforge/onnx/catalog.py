@@ -111,6 +111,8 @@ def _facts(function: FunctionType) -> _Facts:
             engine.add(declared[id(named)])
         elif isinstance(named, FunctionType) and _ours(named):
             callees.append(named)
+        elif isinstance(named, type) and _ours(named):  # what makes one may call any of its methods
+            callees += [method for method in vars(named).values() if isinstance(method, FunctionType)]
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Refused":
             kind, sentence = _text(node.args[0]), _text(node.args[1])
             if sentence.strip("… ") and kind.strip("…"):  # others hand on what was said elsewhere
@@ -118,7 +120,7 @@ def _facts(function: FunctionType) -> _Facts:
     return _Facts(frozenset(engine), tuple(refusals), tuple(callees))
 
 
-def _ours(function: FunctionType) -> bool:
+def _ours(function: FunctionType | type) -> bool:
     home = f"{function.__module__}."
     return home.startswith(_LOOKED_THROUGH) and not home.startswith(_NOT)
 

@@ -71,6 +71,7 @@ def recurrents() -> Iterator[Row]:
             yield recurrent("LSTM", **form)
             yield recurrent("LSTM", holes=True, **form)
             yield recurrent("LSTM", holes=True, states="run", clip=0.4, **form)
+    yield recurrent("RNN", activations=["Relu", "Tanh"])  # one too many, as the schema's default has it
     both = {"activation_alpha": [0.3], "activation_beta": [0.7]}
     for function in ("Relu", "Sigmoid", "Softsign", "Softplus", "HardSigmoid", "Elu", "LeakyRelu"):
         yield recurrent("RNN", states="run", activations=[function])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from onnx_harness import imported, refusals
 from onnx_rows import Row, c, rows
+from onnx_rows_sequence import sequence_rows
 from test_onnx_handlers import build
 
 from aneforge.onnx import catalog
@@ -38,7 +39,7 @@ def test_tables_are_tables() -> None:
         assert {n.count("|") for n in lines} == {columns + 1}
 
 
-ROWS = [row for row in rows() if (row.domain, row.op) in ENTRIES]
+ROWS = [row for row in (*rows(), *sequence_rows()) if (row.domain, row.op) in ENTRIES]
 
 
 @pytest.mark.parametrize("op", sorted({(row.domain, row.op) for row in ROWS}), ids="::".join)

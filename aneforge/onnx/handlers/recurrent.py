@@ -113,6 +113,8 @@ class _Form:
         count = {1: 1, 3: 2, 4: 3}[gates]
         defaults = {1: ["Tanh"], 3: ["Sigmoid", "Tanh"], 4: ["Sigmoid", "Tanh", "Tanh"]}[gates]
         names = list(names) if names is not None else defaults * self.directions
+        if gates == 1:  # its schema's default names two, whatever the direction, and ONNX Runtime fills it in
+            names = names[: self.directions]
         if len(names) != count * self.directions:
             raise Refused("attribute form", f"{len(names)} activations; {count} for each direction are needed")
         functions = _activations(names, attributes["activation_alpha"], attributes["activation_beta"])

@@ -1,0 +1,51 @@
+"""Recurrent layers, attention and functions as ONNX Runtime hands them over: with defaults filled in, inlined or not."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import aneforge.provider  # noqa: F401 - registers it
+from tests.provider.graphs import reference, session
+
+R = np.random.RandomState(0)
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+def model(op: str, opset: int, fed: dict[str, list[int]], known: dict[str, np.ndarray], outputs: int, **attributes):
+    node = helper.make_node(op, [*fed, *known], [f"y{i}" for i in range(outputs)], "the node", **attributes)
+    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in fed.items()]
+    outs = [helper.make_tensor_value_info(f"y{i}", TensorProto.FLOAT, None) for i in range(outputs)]
+    constants = [numpy_helper.from_array(a, n) for n, a in known.items()]
+    graph = helper.make_graph([node], "g", infos, outs, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+def same(made, feeds: dict[str, np.ndarray]) -> None:
+    """On the engine wholly, and close to the CPU."""
+    got = session(made, {"strict": "1"}).run(None, feeds)
+    for g, w in zip(got, reference(made, feeds), strict=True):
+        assert np.abs(g - w).max() <= 6e-3 * np.abs(w).max()
+
+
+def normal(*shape: int) -> np.ndarray:
+    return R.standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_recurrent(op: str, direction: str) -> None:
+    g, d = GATES[op], 1 + (direction == "bidirectional")
+    known = {"W": normal(d, g * 6, 4) / 3, "R": normal(d, g * 6, 6) / 3, "B": normal(d, g * 12) / 3}
+    made = model(op, 14, {"X": [5, 2, 4]}, known, 2, hidden_size=6, direction=direction)
+    same(made, {"X": normal(5, 2, 4)})
+
+
+def test_attention() -> None:
+    shape = [2, 3, 4, 8]
+    made = model("Attention", 23, dict.fromkeys("QKV", shape), {}, 1, is_causal=1)
+    same(made, {n: normal(*shape) for n in "QKV"})
+
+
+def test_function() -> None:
+    made = model("AffineGrid", 20, {"theta": [1, 3, 4]}, {"size": np.array([1, 1, 2, 2, 3])}, 1)
+    same(made, {"theta": normal(1, 3, 4)})
