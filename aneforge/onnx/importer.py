@@ -33,6 +33,8 @@ Value = Tensor | Array | None
 Shape = tuple[int, ...]
 MOST = 1 << 31
 """Elements of one tensor: beyond it nothing runs, and what an import computes for it may not fit the memory here."""
+UNROLLED = 4096
+"""Nodes of bodies that one node may become, bodies in bodies counted."""
 Check = Callable[[Sequence[Tensor], Collection[Tensor], Target], Reason | None]
 
 
@@ -239,6 +241,9 @@ class Scope:
         self.results: list[NodeResult] = []
         self.bugs: dict[int, Exception] = {}
         self._shapes: dict[str, Shape] = {}
+        self._root: Scope = self if around is None else around._root
+        self._unrolled = 0
+        """Nodes of bodies that the present node of the outermost graph has become."""
         for name, value in view.values.items():
             if value.data is not None:
                 self._store(name, value.data, value.data.dtype, value.data.shape)
@@ -280,6 +285,9 @@ class Scope:
 
         Raises:
             Refused: a node has none."""
+        self._root._unrolled += len(view.nodes)
+        if self._root._unrolled > UNROLLED:
+            raise Refused("limit", f"more than {UNROLLED} nodes of its body, unrolled; that many are the limit")
         inner = Scope(view, self.options, self.target, self._check, self)
         for name, given in zip(view.inputs, arguments, strict=True):
             inner.bind(name, given)
@@ -334,6 +342,8 @@ class Scope:
         status: Status = "engine"
         reason: Reason | None = None
         layout = False
+        if self._mark:
+            self._unrolled = 0
         try:
             folded = self._fold(view)
             if folded is not None:
