@@ -149,7 +149,7 @@ def fused_gemm(
     transB: int = 0,
 ) -> Tensor:
     """Gemm, then the activation."""
-    y: Tensor = gemm(node, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB, broadcast=1)
+    y: Tensor = gemm(node, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
     return _activated(y, activation, [p for p in (activation_alpha, activation_beta) if p is not None])
 
 
