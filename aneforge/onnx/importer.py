@@ -455,7 +455,8 @@ class Scope:
         if self._check is None:
             return
         outputs = [v for v in made if isinstance(v, Tensor)]
-        inputs = [v for name in view.inputs if isinstance(v := self.values.get(name), Tensor)]
+        given = (*view.inputs, *view.implicit)
+        inputs = [v for name in given if isinstance(v := self.values.get(name), Tensor)]
         reason = self._check(outputs, inputs, self.target) if outputs else None
         if reason is not None:
             raise Refused(reason.kind, reason.text)

@@ -13,7 +13,9 @@ from onnx_harness import close, compute, imported, refusals
 from onnx_rows import normal
 from test_onnx_handlers import truth
 
-from aneforge.onnx.importer import UNROLLED
+from aneforge import passes
+from aneforge.onnx.importer import UNROLLED, import_graph
+from aneforge.onnx.view import from_model
 
 F, N, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 
@@ -46,6 +48,7 @@ def whole(
 def right(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> None:
     done = imported(model)
     assert refusals(done) == []
+    assert refusals(import_graph(from_model(model), check=passes.check_node)) == []
     want = truth(model, feeds)
     for numerics, tolerance in (("fp32", (1e-5, 1e-6)), ("fp16", (6e-3, 3e-3))):
         got = compute(done, feeds, numerics)
@@ -146,6 +149,16 @@ def test_loops_and_branches_inside_each_other() -> None:
     loop = node("Loop", "m _ x", "s1 y", body=outer)
     known = {"m": np.int64(3), "n": np.int64(2), "first": np.array([0])}
     right(*whole([loop], {"x": [3], "w": [3], "v": [3]}, "s1 y", known))
+
+
+def test_a_captured_value_is_an_input_for_the_target() -> None:
+    """A branch in a form that the target's rules rewrite (a slice of the width, at an offset: Q08), of nothing but a
+    captured value."""
+    inner = body([node("Slice", "x one three last", "q")], [], [info("q", F, [2, 2])])
+    other = body([node("Slice", "x zero two last", "else")], [], [info("else", F, [2, 2])])
+    pick = node("If", "yes", "y", then_branch=inner, else_branch=other)
+    numbers = {n: np.array([i]) for n, i in (("zero", 0), ("one", 1), ("two", 2), ("three", 3), ("last", -1))}
+    right(*whole([pick], {"x": [2, 4]}, "y", {"yes": np.bool_(True), **numbers}))
 
 
 def test_collected_truths() -> None:
