@@ -33,8 +33,8 @@ def view_between(op: Op, uses: Uses) -> Replacement:
     shape, x = op.types[0].shape, op.operand("x")
     chain: list[Op] = []
     while x.op.kind in _SINGLE and uses(x) == 1:
-        own = [s for s in x.op.sources if not (s.is_const and s.rank == 0)]
-        if len(own) != 1:
+        own = [s for s in x.op.sources if not _fits_both(s, x.shape, shape)]
+        if len(own) != 1 or own[0].shape != x.shape:
             return None
         chain.append(x.op)
         x = own[0]
@@ -47,6 +47,13 @@ def view_between(op: Op, uses: Uses) -> Replacement:
         given = {n: t if isinstance(t, Tensor) and t.is_const else y for n, t in each.inputs.items()}
         y = getattr(ops, each.kind)(**given, **each.params)
     return y
+
+
+def _fits_both(c: Tensor, one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether c is a number, or a row along a last axis that both shapes have: the bias of a product of rows."""
+    if not c.is_const or c.rank > 1:
+        return False
+    return c.rank == 0 or (one[-1:] == other[-1:] == c.shape)
 
 
 _SINGLE = frozenset(

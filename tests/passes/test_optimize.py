@@ -221,6 +221,11 @@ CASES = {
         [(3, 4)],
         ["mul", "exp"],
     ),
+    "view-between (the biased rows of two products)": (
+        lambda x: ops.matmul_any(ops.relu(ops.add(ops.matmul_any(x, weight(8, 16)), weight(16))), weight(16, 5)),
+        [(2, 3, 8)],
+        ["reshape", "matmul", "add", "relu", "matmul", "reshape"],
+    ),
     "flatten-order": (
         lambda x: ops.matmul(ops.reshape(ops.transpose(x, (0, 2, 3, 1)), (2, 60)), weight(60, 7)),
         [(2, 3, 4, 5)],
