@@ -43,6 +43,16 @@ def test_batch_first(op: str, direction: str, states: str) -> None:
     assert [close(g, e, 1e-4, 1e-5) for g, e in zip(got, want, strict=True)] == [""] * len(want)
 
 
+@pytest.mark.parametrize(("op", "opset"), [("RNN", 1), ("RNN", 6), ("GRU", 1), ("GRU", 3), ("LSTM", 1), ("LSTM", 6)])
+def test_before_opset_7(op: str, opset: int) -> None:
+    """The same equations; ONNX Runtime has them from 7 on only."""
+    new = recurrent(op, opset=7, direction="bidirectional", states="run", clip=0.4)
+    old, feeds = build(replace(new, opset=opset, attributes={**new.attributes, "output_sequence": 1}))
+    want = truth(build(new)[0], feeds)
+    got = list(compute(imported(old), feeds).values())
+    assert [close(g, e, 1e-4, 1e-5) for g, e in zip(got, want, strict=True)] == [""] * len(want)
+
+
 def test_node_suite_of_recurrent_operators() -> None:
     """With all but the sequence known, every case of onnx is computed."""
     found = 0

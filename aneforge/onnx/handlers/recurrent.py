@@ -187,10 +187,12 @@ class _Form:
         return [whole, *(self.last(states) for states in zip(*last, strict=True))]
 
 
-_VERSIONS = (7, 14, 22)
+_VERSIONS = (1, 7, 14, 22)
+_ABSENT = ("output_sequence",)
+"""Version 1 says with it whether Y is wanted; whether somebody reads it says the same."""
 
 
-@onnx_op("RNN", since=_VERSIONS)
+@onnx_op("RNN", since=_VERSIONS, ignores=_ABSENT)
 def rnn_(
     node: Node,
     X: Tensor,
@@ -216,7 +218,7 @@ def rnn_(
     return form.run(lambda x, layer, states, d: rnn(x, layer, states[0]), B, sequence_lens, [(initial_h, "initial_h")])
 
 
-@onnx_op("GRU", since=_VERSIONS)
+@onnx_op("GRU", since=(*_VERSIONS, 3), ignores=_ABSENT)
 def gru_(
     node: Node,
     X: Tensor,
@@ -249,7 +251,7 @@ def gru_(
     )
 
 
-@onnx_op("LSTM", since=_VERSIONS)
+@onnx_op("LSTM", since=_VERSIONS, ignores=_ABSENT)
 def lstm_(
     node: Node,
     X: Tensor,
