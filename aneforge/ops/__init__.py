@@ -180,6 +180,11 @@ from .norms import (
     unit_variance,
 )
 from .order import argmax_first, first_k
+from .places import (
+    JOIN,
+    take_along,
+    write_at,
+)
 from .pool import (
     avg_pool,
     l2_pool,
@@ -277,6 +282,7 @@ _methods.attach()
 
 __all__ = [
     "DECLARATIONS",
+    "JOIN",
     "SHORT",
     "Binary",
     "Operand",
@@ -489,6 +495,7 @@ __all__ = [
     "sub",
     "sum_square",
     "swish",
+    "take_along",
     "tan",
     "tangent",
     "tanh",
@@ -504,4 +511,5 @@ __all__ = [
     "upsample_nearest_neighbor",
     "weighted_sum",
     "where",
+    "write_at",
 ]

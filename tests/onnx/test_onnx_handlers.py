@@ -74,9 +74,23 @@ def test_a_tie_that_the_last_bit_decides_is_refused() -> None:
     assert refusals(imported(model)) == ["attribute form: a nearest element that the last bit of the scale decides"]
 
 
+@pytest.mark.parametrize(("exclusive", "reverse"), [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_running_products(exclusive: int, reverse: int) -> None:
+    """Against numpy: ONNX Runtime has no CumProd, and the node suite has it of float64 and integers only."""
+    if inference.newest("CumProd") is None:
+        pytest.skip("CumProd came with opset 26")
+    form = {"exclusive": exclusive, "reverse": reverse}
+    model, feeds = build(Row("CumProd", 26, ((3, 5), Const(np.array(-1))), form))
+    x = np.flip(feeds["i0"], 1) if reverse else feeds["i0"]
+    x = np.concatenate([np.ones((3, 1), x.dtype), x[:, :-1]], 1) if exclusive else x
+    want = np.cumprod(x, 1)
+    got = compute(imported(model), feeds)["o0"]
+    assert close(got, np.flip(want, 1) if reverse else want, 1e-5, 1e-6) == ""
+
+
 def test_every_handler_has_a_row() -> None:
     """Some operators stand in other tests: control flow, what is always refused, what the node suite has."""
-    names = ("CumProd", "DynamicQuantizeLinear", "If", "IsInf", "IsNaN", "Loop", "Scan", "Swish")
+    names = ("CenterCropPad", "CumProd", "DynamicQuantizeLinear", "If", "IsInf", "IsNaN", "Loop", "Scan", "Swish")
     elsewhere = {("", op) for op in names}
     tested = {(row.domain, row.op) for row in ROWS}
     newer = {("", op) for op in ("RMSNormalization",) if inference.newest(op) is None}

@@ -23,6 +23,7 @@ from . import (
     reduction,
     resampling,
     rotary,
+    scattering,
 )
 
 __all__ = [
@@ -48,4 +49,5 @@ __all__ = [
     "reduction",
     "resampling",
     "rotary",
+    "scattering",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ... import ops
@@ -25,26 +27,72 @@ def gather(node: Node, x: Data, indices: Known, *, axis: int = 0) -> Tensor:
 
 @onnx_op("GatherND", since=(11, 12, 13), layout=True)
 def gather_nd(node: Node, x: Data, indices: Known, *, batch_dims: int = 0) -> Tensor:
-    """Known index tuples, as a gather along the merged axes that they count in."""
-    if batch_dims:
-        raise Refused("attribute form", f"GatherND with batch_dims = {batch_dims}")
+    """Known index tuples, as a gather along the merged axes that they count in; the batch counts itself."""
     depth = indices.shape[-1] if indices.ndim else 0
-    if not 1 <= depth <= x.rank:
-        raise Refused("attribute form", f"index tuples of {depth} for rank {x.rank}")
-    tuples = indices.astype(np.int64)
-    for k in range(depth):
-        _inside(tuples[..., k], x.shape[k])
-    lead = x.shape[:depth]
-    flat = np.ravel_multi_index(
-        [np.where(tuples[..., k] < 0, tuples[..., k] + lead[k], tuples[..., k]) for k in range(depth)], lead
-    )
-    merged = ops.reshape_if(x, (int(np.prod(lead)), *x.shape[depth:]))
+    lead = batch_dims
+    if not 1 <= depth <= x.rank - lead or not 0 <= lead < indices.ndim or x.shape[:lead] != indices.shape[:lead]:
+        raise Refused("attribute form", f"index tuples {indices.shape} with batch_dims = {lead} for {x.shape}")
+    parts = [positive(indices[..., k], x.shape[lead + k]) for k in range(depth)]
+    outer = [np.broadcast_to(i, indices.shape[:-1]) for i in np.indices(indices.shape[:-1], sparse=True)[:lead]]
+    counted = x.shape[: lead + depth]
+    flat = np.ravel_multi_index([*outer, *parts], counted)
+    merged = ops.reshape_if(x, (math.prod(counted), *x.shape[lead + depth :]))
     return _take(merged, np.asarray(flat, np.int64), 0)
+
+
+@onnx_op("GatherElements", since=(11, 13), layout=True)
+def gather_elements(node: Node, x: Data, indices: Known, *, axis: int = 0) -> Tensor:
+    """out[i, j, k] = x[.., indices[i, j, k], ..] along `axis`."""
+    at = wrap(axis, x.rank)
+    if indices.ndim != x.rank:
+        raise Refused("attribute form", f"indices {indices.shape} for {x.shape}")
+    if any(n > d for i, (n, d) in enumerate(zip(indices.shape, x.shape, strict=True)) if i != at):
+        raise Refused("attribute form", f"indices {indices.shape} reach beyond {x.shape}")
+    return ops.take_along(x, positive(indices, x.shape[at]), at)
+
+
+@onnx_op("Compress", since=(9, 11, 28), layout=True)
+def compress(node: Node, x: Data, condition: Known, *, axis: int | None = None) -> Tensor:
+    """The elements along an axis (or of all of them) for which a known condition holds; it may be shorter."""
+    ids = np.flatnonzero(condition.reshape(-1))
+    at = 0 if axis is None else wrap(axis, x.rank)
+    flat = ops.reshape_if(x, (math.prod(x.shape),)) if axis is None else x
+    _inside(ids, flat.shape[at])
+    return _take(flat, ids, at)
+
+
+@onnx_op("ReverseSequence", since=(10, 28), layout=True)
+def reverse_sequence(node: Node, x: Data, lengths: Known, *, batch_axis: int = 1, time_axis: int = 0) -> Tensor:
+    """The first elements of every batch, as many as a known number, back to front: a gather of batch and time."""
+    if {batch_axis, time_axis} != {0, 1} or x.rank < 2 or lengths.shape != (x.shape[batch_axis],):
+        raise Refused("attribute form", f"axes {batch_axis} and {time_axis}, lengths {lengths.shape} for {x.shape}")
+    order = [batch_axis, time_axis, *range(2, x.rank)]
+    turned = ops.transpose_if(x, order)
+    batches, times = turned.shape[:2]
+    counts = lengths.astype(np.int64)[:, None]
+    if counts.min() < 0 or counts.max() > times:
+        raise Refused("attribute form", f"lengths {lengths.tolist()} for {times} elements")
+    steps = np.arange(times)[None, :]
+    ids = np.where(steps < counts, counts - 1 - steps, steps)
+    if (counts == counts[0]).all():
+        return ops.transpose_if(ops.gather_constant(turned, ids[0], 1), order)
+    flat = (np.arange(batches)[:, None] * times + ids).reshape(-1)
+    merged = ops.reshape(turned, (batches * times, *turned.shape[2:]))
+    return ops.transpose_if(ops.reshape(ops.gather_constant(merged, flat, 0), turned.shape), order)
 
 
 def _take(x: Tensor, ids: Array, axis: int) -> Tensor:
     flat = ops.gather_constant(x, ids.reshape(-1), axis)
     return reshaped(flat, (*x.shape[:axis], *ids.shape, *x.shape[axis + 1 :]))
+
+
+def positive(ids: Array, extent: int) -> Array:
+    """Indices counted from the start.
+
+    Raises:
+        Refused: none, or one outside."""
+    _inside(ids, extent)
+    return np.where(ids < 0, ids + extent, ids).astype(np.int64)
 
 
 def _inside(ids: Array, extent: int) -> None:

@@ -257,3 +257,18 @@ def pad(
         if extent + min(pair[0], 0) + min(pair[1], 0) < 1:
             raise Refused("limit", f"pads {pair} leave nothing of {extent} elements")
     return ops.pad_any(x, counts, mode, number)
+
+
+@onnx_op("CenterCropPad", since=(18,), layout=True)
+def center_crop_pad(node: Node, x: Data, target: Known, *, axes: Sequence[int] | None = None) -> Tensor:
+    """Each axis cut or padded with zeros on both sides; the odd cell is at the end."""
+    chosen = [wrap(a, x.rank) for a in axes] if axes is not None else list(range(x.rank))
+    wanted = wholes(target)
+    if len(wanted) != len(chosen) or len(set(chosen)) != len(chosen) or not all(0 < n <= EXTENT for n in wanted):
+        raise Refused("attribute form", f"extents {wanted} for the axes {chosen} of {x.shape}")
+    counts = [(0, 0)] * x.rank
+    for axis, n in zip(chosen, wanted, strict=True):
+        more = n - x.shape[axis]
+        before = abs(more) // 2
+        counts[axis] = (before, more - before) if more > 0 else (-before, more + before)
+    return ops.pad_any(x, counts)
