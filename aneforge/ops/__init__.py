@@ -256,6 +256,7 @@ from .smooth import (
 )
 from .sums import (
     SHORT,
+    TINY,
     log_softmax,
     log_sum,
     logsumexp,
@@ -268,6 +269,10 @@ from .sums import (
     scaled_by_peak,
     sum_square,
     weighted_sum,
+)
+from .volume import (
+    conv_transpose_volume,
+    conv_volume,
 )
 from .windows import (
     add_bias,
@@ -284,6 +289,7 @@ __all__ = [
     "DECLARATIONS",
     "JOIN",
     "SHORT",
+    "TINY",
     "Binary",
     "Operand",
     "Unary",
@@ -330,6 +336,8 @@ __all__ = [
     "conv_bias",
     "conv_transpose",
     "conv_transpose_any",
+    "conv_transpose_volume",
+    "conv_volume",
     "cos",
     "cosh",
     "cosine",

@@ -66,9 +66,11 @@ def w(*shape: int, seed: int = 1, scale: float = 0.4) -> Const:
 
 def rows() -> Iterator[Row]:
     """All rows whose opset the installed onnx knows."""
-    from onnx_rows_indexing import indexing  # noqa: PLC0415 - it needs the words of this file
+    from onnx_rows_images import images  # noqa: PLC0415 - these need the words of this file
+    from onnx_rows_indexing import indexing  # noqa: PLC0415
 
     for part in (
+        images,
         indexing,
         convolutions,
         pools,

@@ -46,9 +46,9 @@ def conv(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
-    """Rank 3 and 4. A weight or bias may be computed at run time where the engine takes that."""
-    if x.rank not in (3, 4):
-        raise Refused("rank", f"a convolution over {x.rank - 2} spatial axes; the engine has one and two")
+    """Rank 3 to 5. A weight or bias may be computed at run time where the engine takes that."""
+    if not 3 <= x.rank <= 5:
+        raise Refused("rank", f"a convolution over {x.rank - 2} spatial axes; one to three have a form")
     kernel = _kernel(x, weight, kernel_shape)
     if group < 1 or weight.shape[1] * group != x.shape[1] or weight.shape[0] % group:
         raise Refused("attribute form", f"{group} groups of the weight {weight.shape} for {x.shape[1]} channels")
@@ -58,6 +58,10 @@ def conv(
         if reach > extent + sum(padding):
             raise Refused("attribute form", f"a kernel of {reach} cells does not fit into {extent} + {sum(padding)}")
     b = None if bias is None else _weight(bias, "bias")
+    if x.rank == 5:
+        if not isinstance(weight, np.ndarray):
+            raise Refused("computed parameter", "a weight computed at run time over three spatial axes")
+        return ops.conv_volume(x, finite(weight, "weight"), b, w.strides, w.pads, w.dilations, group)
     return ops.conv_any(x, _weight(weight, "weight"), b, w.strides, w.pads, w.dilations, group)
 
 
@@ -77,9 +81,9 @@ def conv_transpose(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
-    """Rank 3 and 4, in full: output_padding, output_shape, auto_pad, groups."""
-    if x.rank not in (3, 4):
-        raise Refused("rank", f"a transposed convolution over {x.rank - 2} spatial axes; the engine has one and two")
+    """Rank 3 to 5, in full: output_padding, output_shape, auto_pad, groups."""
+    if not 3 <= x.rank <= 5:
+        raise Refused("rank", f"a transposed convolution over {x.rank - 2} spatial axes; one to three have a form")
     kernel = _kernel(x, weight, kernel_shape)
     if group < 1 or weight.shape[0] != x.shape[1] or x.shape[1] % group:
         raise Refused("attribute form", f"{group} groups of the weight {weight.shape} for {x.shape[1]} channels")
@@ -94,4 +98,5 @@ def conv_transpose(
     if min(left) < 1:
         raise Refused("attribute form", f"pads that leave an output of {left}")
     b = None if bias is None else _weight(bias, "bias")
-    return ops.conv_transpose_any(x, finite(weight, "weight"), b, w.strides, cuts, w.dilations, group)
+    make = ops.conv_transpose_volume if x.rank == 5 else ops.conv_transpose_any
+    return make(x, finite(weight, "weight"), b, w.strides, cuts, w.dilations, group)

@@ -16,6 +16,9 @@ from ..registry import onnx_op
 from ..windows import Window, window
 from .arithmetic import pairwise
 
+MOST_TAPS = 128
+"""Taps that a window is taken apart into."""
+
 
 def _windows(
     x: Tensor,
@@ -56,10 +59,10 @@ def _windows(
 
 
 def _pool(x: Tensor, kind: str, w: Window, outs: list[int], ceil: bool, include: bool) -> Tensor:
-    if x.rank == 5:
-        return _pool_volume(x, kind, w, ceil, include)
     if max(w.dilations) > 1:
         return _pool_taps(x, kind, w, outs, include)
+    if x.rank == 5:
+        return _pool_volume(x, kind, w, ceil, include)
     return ops.pool_any(x, kind, w.kernel, w.strides, w.pads, ceil, include)
 
 
@@ -69,8 +72,6 @@ def _pool_volume(x: Tensor, kind: str, w: Window, ceil: bool, include: bool) -> 
     A maximum of maxima; a mean of means, since the number of cells in a window is a product over the axes.
     """
     n, c, d, h, width = x.shape
-    if max(w.dilations) > 1:
-        raise Refused("attribute form", "a dilated pool over three axes")
     flat = ops.reshape(x, (n, c * d, h, width))
     flat = ops.pool_any(flat, kind, w.kernel[1:], w.strides[1:], w.pads[1:], ceil, include)
     h, width = flat.shape[2:]
@@ -80,21 +81,9 @@ def _pool_volume(x: Tensor, kind: str, w: Window, ceil: bool, include: bool) -> 
 
 
 def _pool_taps(x: Tensor, kind: str, w: Window, outs: list[int], include: bool) -> Tensor:
-    """A dilated window, tap by tap: each is a strided slice of the padded input."""
+    """A dilated window, tap by tap."""
     extents = x.shape[2:]
-    ends = [
-        max(0, (o - 1) * s + r - d - p[0])
-        for o, s, r, d, p in zip(outs, w.strides, w.reach, extents, w.pads, strict=True)
-    ]
-    if math.prod(w.kernel) > 64:
-        raise Refused("limit", f"a dilated window of {math.prod(w.kernel)} taps")
-    fill = -65504.0 if kind == "max" else 0.0
-    cells = [(0, 0), (0, 0), *((p[0], e) for p, e in zip(w.pads, ends, strict=True))]
-    padded = ops.pad_any(x, cells, "constant", fill) if any(map(any, cells)) else x
-    taps = []
-    for offsets in itertools.product(*(range(k) for k in w.kernel)):
-        starts = [0, 0, *(o * d for o, d in zip(offsets, w.dilations, strict=True))]
-        taps.append(ops.slice_box(padded, starts, [1, 1, *w.strides], [*x.shape[:2], *outs]))
+    taps = _taps(x, w, outs, -65504.0 if kind == "max" else 0.0)
     if kind == "max":
         return pairwise(taps, ops.maximum)
     counts = np.ones((), np.float64)
@@ -111,6 +100,23 @@ def _pool_taps(x: Tensor, kind: str, w: Window, outs: list[int], include: bool) 
     mean = pairwise([ops.mul(t, whole) for t in taps], ops.add)
     share = len(taps) / counts
     return mean if (share == 1).all() else ops.mul(mean, share[None, None])
+
+
+def _taps(x: Tensor, w: Window, outs: list[int], fill: float) -> list[Tensor]:
+    """What stands at each place of the windows, [*x.shape[:2], *outs]: a strided slice of the padded input."""
+    if math.prod(w.kernel) > MOST_TAPS:
+        raise Refused("limit", f"a window of {math.prod(w.kernel)} taps, one by one; up to {MOST_TAPS} have a form")
+    ends = [
+        max(0, (o - 1) * s + r - d - p[0])
+        for o, s, r, d, p in zip(outs, w.strides, w.reach, x.shape[2:], w.pads, strict=True)
+    ]
+    cells = [(0, 0), (0, 0), *((p[0], e) for p, e in zip(w.pads, ends, strict=True))]
+    padded = ops.pad_any(x, cells, "constant", fill) if any(map(any, cells)) else x
+    taps = []
+    for offsets in itertools.product(*(range(k) for k in w.kernel)):
+        starts = [0, 0, *(o * d for o, d in zip(offsets, w.dilations, strict=True))]
+        taps.append(ops.slice_box(padded, starts, [1, 1, *w.strides], [*x.shape[:2], *outs]))
+    return taps
 
 
 @onnx_op("MaxPool", since=(1, 8, 10, 11, 12, 22), own_shape=True)
@@ -163,10 +169,15 @@ def lp_pool(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Tensor:
-    """p = 1 and 2: the mean over whole windows (pads count as zeros) times their size."""
+    """p = 1 and 2: the mean over whole windows (pads count as zeros) times their size. Other whole p: each tap by the
+    greatest of its window, so that no power vanishes in fp16."""
     w, outs = _windows(x, kernel_shape, strides, dilations, pads, auto_pad, bool(ceil_mode))
-    if p not in (1, 2):
-        raise Refused("attribute form", f"LpPool with p = {p}; 1 and 2 have a form")
+    _whole_power(p)
+    if p > 2:
+        taps = _taps(ops.abs(x), w, outs, 0.0)
+        peak = pairwise(taps, ops.maximum)
+        scale = ops.inverse(ops.maximum(peak, ops.TINY), 0.0)
+        return _root(pairwise([ops.power(ops.mul(t, scale), p) for t in taps], ops.add), peak, p)
     size = float(math.prod(w.kernel))
     # Zero pads up to the last cell that a window touches make every window whole: then a mean is a sum over its size.
     ends = [
@@ -184,6 +195,16 @@ def lp_pool(
         return ops.mul(mean(ops.abs(x)), size)
     scaled, peak, _ = ops.scaled_by_peak(x, tuple(range(1, x.rank)))
     return ops.mul(ops.mul(ops.sqrt(mean(ops.mul(scaled, scaled))), math.sqrt(size)), peak)
+
+
+def _root(total: Tensor, peak: Tensor, p: float) -> Tensor:
+    """peak * total ** (1 / p), for powers of what was scaled by the peak: total is 1 or more, or all is 0."""
+    return ops.mul(ops.mul(ops.pow(ops.maximum(total, ops.TINY), 1.0 / p), ops.maximum(peak, ops.TINY)), ops.sign(peak))
+
+
+def _whole_power(p: float) -> None:
+    if p not in range(1, 9):
+        raise Refused("attribute form", f"p = {p}; whole numbers from 1 to 8 have a form")
 
 
 def _spatial(x: Tensor) -> tuple[int, ...]:
@@ -206,10 +227,13 @@ def global_max_pool(node: Node, x: Tensor) -> Tensor:
 
 @onnx_op("GlobalLpPool", since=(1, 2, 22))
 def global_lp_pool(node: Node, x: Tensor, *, p: float = 2) -> Tensor:
-    """p = 1 and 2."""
-    if p not in (1, 2):
-        raise Refused("attribute form", f"GlobalLpPool with p = {p}; 1 and 2 have a form")
+    """Whole p; from 3 on scaled by the greatest, whose power is 1."""
+    _whole_power(p)
     axes = _spatial(x)
     if not axes:
         return ops.abs(x)
+    if p > 2:
+        scaled, _, _ = ops.scaled_by_peak(ops.abs(x), axes)
+        total = ops.reduce_sum_wide(ops.power(scaled, p), axes, True)
+        return _root(total, ops.reduce_max(ops.abs(x), axes, True), p)
     return ops.reduce_l1(x, axes, True) if p == 1 else ops.reduce_l2(x, axes, True)
