@@ -112,20 +112,25 @@ def linear_matrix(axis: Axis, mode: str) -> Array:
     return matrix
 
 
-def cubic_matrix(axis: Axis, mode: str, a: float, exclude_outside: bool) -> Array:
-    """Rows of the four neighbours' weights (Keys, with coefficient a); beyond the ends, the end, or nothing."""
-    at = coordinates(axis, mode).astype(np.float64)
-    low = np.floor(at).astype(np.int64)
-    t = at - low
-    weights = np.stack(
+def keys_weights(t: Array, a: float = -0.75) -> Array:
+    """Keys' cubic convolution: weights [.., 4] of the elements at -1, 0, 1, 2, for a place t in [0, 1)."""
+    return np.stack(
         [
             ((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a,
             ((a + 2) * t - (a + 3)) * t * t + 1,
             ((a + 2) * (1 - t) - (a + 3)) * (1 - t) * (1 - t) + 1,
             ((a * (2 - t) - 5 * a) * (2 - t) + 8 * a) * (2 - t) - 4 * a,
         ],
-        1,
+        -1,
     )
+
+
+def cubic_matrix(axis: Axis, mode: str, a: float, exclude_outside: bool) -> Array:
+    """Rows of the four neighbours' weights (Keys, with coefficient a); beyond the ends, the end, or nothing."""
+    at = coordinates(axis, mode).astype(np.float64)
+    low = np.floor(at).astype(np.int64)
+    t = at - low
+    weights = keys_weights(t, a)
     index = low[:, None] + np.arange(-1, 3)
     if exclude_outside:
         weights = np.where((index >= 0) & (index < axis.extent), weights, 0)

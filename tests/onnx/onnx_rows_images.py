@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnx_rows import Row, w
+import numpy as np
+from onnx_rows import Const, Row, c, w
 
 
 def images() -> Iterator[Row]:
     yield from volumes()
+    yield from samples()
+    yield from transforms()
 
 
 def volumes() -> Iterator[Row]:
@@ -37,3 +40,68 @@ def volumes() -> Iterator[Row]:
         )
         yield Row("LpPool", 18, ((1, 2, 9),), {"kernel_shape": [3], "p": p})
         yield Row("GlobalLpPool", 2, ((2, 3, 4, 5),), {"p": p})
+
+
+def samples() -> Iterator[Row]:
+    grid = np.random.RandomState(3).uniform(-1.4, 1.4, (2, 3, 5, 2)).astype(np.float32)
+    for mode in ("bilinear", "nearest", "bicubic"):
+        for padding in ("zeros", "border", "reflection"):
+            for align in (0, 1):
+                if (mode, padding) == ("bicubic", "border"):  # refused beyond the border, where runtimes differ
+                    yield Row(
+                        "GridSample", 16, ((2, 3, 4, 6), Const(grid / 2)), {"mode": mode, "padding_mode": padding}
+                    )
+                    continue
+                form = {"mode": mode, "padding_mode": padding, "align_corners": align}
+                yield Row("GridSample", 16, ((2, 3, 4, 6), Const(grid)), form)
+    same = np.broadcast_to(grid[:1], grid.shape).copy()
+    yield Row("GridSample", 20, ((2, 3, 4, 6), Const(same)), {"mode": "linear"})
+    volume = np.random.RandomState(4).uniform(-1.2, 1.2, (1, 2, 3, 4, 3)).astype(np.float32)
+    for mode in ("linear", "nearest"):
+        for padding in ("zeros", "border", "reflection"):
+            yield Row("GridSample", 22, ((1, 2, 4, 5, 3), Const(volume)), {"mode": mode, "padding_mode": padding})
+    for align in (0, 1):
+        yield Row("AffineGrid", 20, ((2, 2, 3), c([2, 3, 4, 5])), {"align_corners": align})
+        yield Row("AffineGrid", 20, ((2, 3, 4), c([2, 3, 4, 5, 6])), {"align_corners": align})
+    rois = c([[0.3, 0.7, 5.2, 6.1], [2.0, 1.5, 9.5, 4.25], [-3.0, -2.0, 2.2, 30.1], [4.0, 4.0, 4.0, 4.0]])
+    for form in (
+        {"output_height": 3, "output_width": 2, "sampling_ratio": 2},
+        {"output_height": 2, "output_width": 3, "spatial_scale": 0.77},
+        {"output_height": 1, "output_width": 1, "sampling_ratio": 3, "spatial_scale": 0.5},
+    ):
+        yield Row("RoiAlign", 16, ((2, 3, 8, 9), rois, c([0, 1, 1, 0])), form)
+        old = {**form, "coordinate_transformation_mode": "output_half_pixel"}
+        yield Row("RoiAlign", 16, ((2, 3, 8, 9), rois, c([0, 1, 1, 0])), old)
+        yield Row("RoiAlign", 10, ((2, 3, 8, 9), rois, c([1, 1, 0, 0])), form)
+    yield Row("Col2Im", 18, ((2, 3 * 6, 12), c([4, 6]), c([2, 3])), {"pads": [0, 0, 0, 0]})
+    yield Row("Col2Im", 18, ((1, 2 * 4, 9), c([5, 6]), c([2, 2])), {"strides": [2, 2], "pads": [0, 0, 1, 0]})
+    yield Row("Col2Im", 18, ((1, 2 * 4, 9), c([5, 5]), c([2, 2])), {"dilations": [2, 2]})
+    yield Row("Col2Im", 18, ((1, 2 * 8, 8), c([3, 3, 3]), c([2, 2, 2])), {})
+    yield Row("Col2Im", 18, ((2, 3 * 3, 5), c([11]), c([3])), {"strides": [2]})
+    pooled = np.array([[[[5, 7], [13, 15]]], [[[16, 19], [29, 31]]]])
+    yield Row("MaxUnpool", 11, ((2, 1, 2, 2), c(pooled)), {"kernel_shape": [2, 2], "strides": [2, 2]})
+    yield Row("MaxUnpool", 9, ((1, 1, 3), c([[[1, 2, 5]]])), {"kernel_shape": [2], "strides": [2]})
+
+
+def transforms() -> Iterator[Row]:
+    for opset in (17, 20):
+        for parts in (1, 2):
+            x = (2, 6, 5, parts)
+            at = {"axis": 1} if opset == 17 else {}
+            axis = () if opset == 17 else (None, c(1))
+            yield Row("DFT", opset, (x, *axis), at)
+            yield Row("DFT", opset, (x, c(8)), at)
+            yield Row("DFT", opset, (x, c(4)), at)
+        yield Row("DFT", opset, ((2, 6, 5, 1), *axis), {"onesided": 1, **at})
+        yield Row("DFT", opset, ((2, 7, 5, 1), *axis), {"onesided": 1, **at})
+        yield Row("DFT", opset, ((2, 6, 5, 2), *axis), {"inverse": 1, **at})
+    yield Row("DFT", 17, ((2, 6, 5, 2),), {"axis": -2})
+    yield Row("DFT", 20, ((2, 6, 5, 2), c(9), c(-3)), {"inverse": 1})
+    yield Row("DFT", 20, ((9, 2),))
+    window = c(np.hanning(8).astype(np.float32))
+    for signal in ((2, 40, 1), (1, 19, 1)):
+        for step in (2, 4, 3, 8):
+            yield Row("STFT", 17, (signal, c(step), window), {"onesided": 1})
+    yield Row("STFT", 17, ((2, 40, 1), c(4), None, c(16)), {})
+    yield Row("STFT", 17, ((2, 40, 1), c(4), window, c(8)), {"onesided": 0})
+    yield Row("STFT", 17, ((2, 40, 2), c(3), window, c(8)), {"onesided": 0})

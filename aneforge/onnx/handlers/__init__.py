@@ -23,7 +23,9 @@ from . import (
     reduction,
     resampling,
     rotary,
+    sampling,
     scattering,
+    signal,
 )
 
 __all__ = [
@@ -49,5 +51,7 @@ __all__ = [
     "reduction",
     "resampling",
     "rotary",
+    "sampling",
     "scattering",
+    "signal",
 ]

@@ -1,0 +1,160 @@
+"""Images read and written at known places: products with known matrices, transposed convolutions, selections."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ... import ops
+from ...errors import Refused
+from ...ir import Tensor, const
+from ..folds.signal import base_grid
+from ..node import Node, finite, wholes
+from ..registry import Data, Known, onnx_op
+from ..sampling import affordable, grid_matrix, roi_matrix
+from ..windows import fill, pairs
+from .layout import EXTENT
+
+
+@onnx_op("GridSample", since=(16, 20, 22))
+def grid_sample(
+    node: Node,
+    x: Tensor,
+    grid: Known,
+    *,
+    align_corners: int = 0,
+    mode: str | None = None,
+    padding_mode: str = "zeros",
+) -> Tensor:
+    """A known grid: one matrix for all batches where their grids are equal, else one for each."""
+    axes = x.rank - 2
+    if axes not in (2, 3) or grid.ndim != x.rank or grid.shape[0] != x.shape[0] or grid.shape[-1] != axes:
+        raise Refused("attribute form", f"a grid of shape {grid.shape} for {x.shape}")
+    outs, extents = grid.shape[1:-1], x.shape[2:]
+    places = finite(grid, "grid").reshape(x.shape[0], -1, axes)
+    how = mode or "linear"
+
+    def matrix(of: Known) -> Known:
+        return grid_matrix(of, extents, how, padding_mode, bool(align_corners))
+
+    flat = ops.reshape(x, (*x.shape[:2], math.prod(extents)))
+    if (places == places[:1]).all():
+        y = ops.contract_axis(flat, 2, matrix(places[0]))
+    else:
+        affordable(places.shape[0] * places.shape[1], math.prod(extents))
+        y = ops.matmul_any(flat, const(np.stack([matrix(p).T for p in places]).astype(np.float32)))
+    return ops.reshape(y, (*x.shape[:2], *outs))
+
+
+@onnx_op("AffineGrid", since=(20,))
+def affine_grid(node: Node, theta: Tensor, size: Known, *, align_corners: int = 0) -> Tensor:
+    """theta [N, d, d + 1] applied to known coordinates."""
+    extents = wholes(size)[2:]
+    axes = len(extents)
+    if axes not in (2, 3) or theta.shape[1:] != (axes, axes + 1) or theta.shape[0] != wholes(size)[0]:
+        raise Refused("attribute form", f"theta {theta.shape} for the size {wholes(size)}")
+    if min(extents) < (2 if align_corners else 1) or max(extents) > EXTENT:
+        raise Refused("attribute form", f"a grid of {extents}, align_corners={align_corners}")
+    places = base_grid(extents, bool(align_corners)).reshape(-1, axes + 1)
+    turned = ops.transpose(theta, (0, 2, 1))
+    return ops.reshape(ops.contract_axis(turned, 1, places), (theta.shape[0], *extents, axes))
+
+
+@onnx_op("RoiAlign", since=(10, 16, 22))
+def roi_align(
+    node: Node,
+    x: Tensor,
+    rois: Known,
+    batch: Known,
+    *,
+    coordinate_transformation_mode: str | None = None,
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+) -> Tensor:
+    """Known regions: means over samples, all in one product. Before version 16 without the shift by half a pixel."""
+    how = coordinate_transformation_mode or ("half_pixel" if node.since >= 16 else "output_half_pixel")
+    if mode != "avg" or how not in ("half_pixel", "output_half_pixel"):
+        raise Refused("attribute form", f"mode {mode!r} and {how!r}: runtimes take the maximum of weighted corners")
+    count, outs = len(rois), (output_height, output_width)
+    if x.rank != 4 or rois.shape != (count, 4) or batch.shape != (count,) or count < 1 or min(outs) < 1:
+        raise Refused("attribute form", f"{rois.shape} regions of {x.shape}")
+    if batch.min() < 0 or batch.max() >= x.shape[0]:
+        raise Refused("attribute form", f"batches {batch.tolist()} of {x.shape[0]}")
+    n, c, h, w = x.shape
+    bins = math.prod(outs)
+    affordable(count * bins, n * h * w)
+    matrix = np.zeros((count, bins, n, h * w))
+    for k, (roi, b) in enumerate(zip(finite(rois, "rois"), batch.tolist(), strict=True)):
+        matrix[k, :, b] = roi_matrix(roi, (h, w), outs, sampling_ratio, spatial_scale, how == "half_pixel")
+    flat = ops.reshape(ops.transpose_if(x, (1, 0, 2, 3)), (c, n * h * w))
+    y = ops.contract_axis(flat, 1, matrix.reshape(count * bins, n * h * w))
+    return ops.reshape(ops.transpose(ops.reshape(y, (c, count, bins)), (1, 0, 2)), (count, c, *outs))
+
+
+@onnx_op("Col2Im", since=(18,))
+def col2im(
+    node: Node,
+    x: Tensor,
+    image: Known,
+    block: Known,
+    *,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """Blocks [N, C * block, places] added up where they overlap: a transposed convolution whose kernel puts each cell of
+    a block in its place."""
+    shape, kernel = wholes(image), wholes(block)
+    axes, cells = len(shape), math.prod(wholes(block))
+    if x.rank != 3 or len(kernel) != axes or not 1 <= axes <= 3 or min(*shape, *kernel) < 1 or x.shape[1] % cells:
+        raise Refused("attribute form", f"blocks of {kernel} from {x.shape} for an image of {shape}")
+    step, dilation = fill("strides", strides, axes, 1), fill("dilations", dilations, axes, 1)
+    cuts = pairs(pads, axes)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    spans = [extent + sum(cut) - r for extent, cut, r in zip(shape, cuts, reach, strict=True)]
+    counts = [span // s + 1 for span, s in zip(spans, step, strict=True)]
+    if min(spans) < 0 or math.prod(counts) != x.shape[2] or min(min(cut) for cut in cuts) < 0:
+        raise Refused("attribute form", f"{x.shape[2]} blocks of {kernel} for an image of {shape}")
+    channels = x.shape[1] // cells
+    # Cells of the image that no block reaches are zeros at its end: a negative cut.
+    ends = [(b, a - span % s) for (b, a), span, s in zip(cuts, spans, step, strict=True)]
+    one = np.eye(cells, dtype=np.float32).reshape(cells, 1, *kernel)
+    spread = ops.reshape(x, (x.shape[0], x.shape[1], *counts))
+    make = ops.conv_transpose_volume if axes == 3 else ops.conv_transpose_any
+    return make(spread, np.tile(one, (channels, *(1,) * (axes + 1))), None, step, ends, dilation, channels)
+
+
+@onnx_op("MaxUnpool", since=(9, 11, 22))
+def max_unpool(
+    node: Node,
+    x: Data,
+    indices: Known,
+    shape: Known | None = None,
+    *,
+    kernel_shape: Sequence[int],
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """Known indices into the flat result; zeros elsewhere."""
+    axes = x.rank - 2
+    if axes < 1 or indices.shape != x.shape:
+        raise Refused("attribute form", f"indices {indices.shape} for {x.shape}")
+    kernel, step, cuts = (
+        fill("kernel_shape", kernel_shape, axes, 1),
+        fill("strides", strides, axes, 1),
+        pairs(pads, axes),
+    )
+    inner = [(d - 1) * s + k - sum(c) for d, s, k, c in zip(x.shape[2:], step, kernel, cuts, strict=True)]
+    full = (*x.shape[:2], *inner)
+    if shape is not None and tuple(wholes(shape)) != full:
+        raise Refused("attribute form", f"output_shape {wholes(shape)} beside {list(full)}, where readings differ")
+    if min(full) < 1 or math.prod(full) > EXTENT or indices.min() < 0 or indices.max() >= math.prod(full):
+        raise Refused("attribute form", f"indices up to {indices.max()} for a result of {list(full)}")
+    places = np.unravel_index(indices.reshape(-1).astype(np.int64), full)
+    updates = ops.reshape(x, (math.prod(x.shape),))
+    return ops.write_at(const(np.zeros(full, np.float32)), places, updates)
