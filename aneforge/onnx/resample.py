@@ -25,6 +25,7 @@ class Axis:
     out: int
     scale: float  # as float32
     exact: float | None = None  # what it is a rounding of, when it comes from sizes
+    roi: tuple[float, float] | None = None  # of tf_crop_and_resize: begin and end, as shares of the extent - 1
 
     @property
     def ratio(self) -> float:
@@ -32,7 +33,7 @@ class Axis:
 
     @property
     def same(self) -> bool:
-        return self.extent == self.out and self.scale == 1.0
+        return self.extent == self.out and self.scale == 1.0 and self.roi in (None, (0.0, 1.0))
 
 
 def sizes_by_policy(extents: Sequence[int], sizes: Sequence[int], policy: str) -> tuple[list[int], list[float]]:
@@ -61,6 +62,13 @@ def coordinates(axis: Axis, mode: str, kind: type[np.floating[Any]] = np.float32
             at = (o + half) / scale
         case "align_corners":
             at = o * kind(axis.extent - 1) / kind(axis.out - 1) if axis.out > 1 else np.zeros(1, kind)
+        case "tf_crop_and_resize":
+            begin, end = (kind(v) for v in axis.roi or (0.0, 1.0))
+            span = kind(axis.extent - 1)
+            if axis.out > 1:
+                at = begin * span + o * (end - begin) * span / kind(axis.out - 1)
+            else:
+                at = np.full(1, half * (begin + end) * span, kind)
         case "half_pixel_symmetric":
             width = scale * kind(axis.extent)
             offset = kind(axis.extent) / 2 * (1 - kind(axis.out) / width)
@@ -97,6 +105,46 @@ def _rounded(axis: Axis, at: Array, rounding: str) -> Array:
         case _:
             raise Refused("attribute form", f"nearest_mode {rounding!r}")
     return np.clip(index, 0, axis.extent - 1).astype(np.int64)
+
+
+def outside(axis: Axis) -> Array:
+    """Which output elements tf_crop_and_resize reads outside the input.
+
+    Raises:
+        Refused: the last bit of a coordinate decides it."""
+    found = [(at < 0) | (at > axis.extent - 1) for at in _both(axis, "tf_crop_and_resize")]
+    if (found[0] != found[1]).any():
+        raise Refused("attribute form", "a place at the border of the input, which the last bit of the region decides")
+    return np.asarray(found[0])
+
+
+def _both(axis: Axis, mode: str) -> tuple[Array, Array]:
+    return coordinates(axis, mode), coordinates(axis, mode, np.float64)
+
+
+def wide_matrix(axis: Axis, mode: str, a: float | None, exclude_outside: bool) -> Array:
+    """Rows for shrinking with antialias: the filter (linear, or cubic with coefficient a) stretched by 1 / scale, its
+    weights made to sum to 1; beyond the ends, the end, or nothing."""
+    at = coordinates(axis, mode).astype(np.float64)
+    low = np.floor(at).astype(np.int64)
+    reach = int(np.ceil((1 if a is None else 2) / axis.scale)) + 1
+    steps = np.arange(-reach, reach + 1)
+    distance = np.abs(steps - (at - low)[:, None]) * axis.scale
+    weights = np.maximum(0, 1 - distance) if a is None else _cubic(distance, a)
+    index = low[:, None] + steps
+    if exclude_outside:
+        weights = np.where((index >= 0) & (index < axis.extent), weights, 0)
+    weights = weights / weights.sum(1, keepdims=True)
+    matrix = np.zeros((axis.out, axis.extent))
+    np.add.at(matrix, (np.arange(axis.out)[:, None], np.clip(index, 0, axis.extent - 1)), weights)
+    return matrix
+
+
+def _cubic(d: Array, a: float) -> Array:
+    """Keys' filter at a distance."""
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0))
 
 
 def linear_matrix(axis: Axis, mode: str) -> Array:

@@ -12,6 +12,7 @@ def images() -> Iterator[Row]:
     yield from volumes()
     yield from samples()
     yield from transforms()
+    yield from leftovers_of_resize()
 
 
 def volumes() -> Iterator[Row]:
@@ -105,3 +106,20 @@ def transforms() -> Iterator[Row]:
     yield Row("STFT", 17, ((2, 40, 1), c(4), None, c(16)), {})
     yield Row("STFT", 17, ((2, 40, 1), c(4), window, c(8)), {"onesided": 0})
     yield Row("STFT", 17, ((2, 40, 2), c(3), window, c(8)), {"onesided": 0})
+
+
+def leftovers_of_resize() -> Iterator[Row]:
+    x = (1, 2, 9, 11)
+    for mode in ("linear", "cubic"):
+        for outside in (0, 1):
+            form = {"mode": mode, "antialias": 1, "exclude_outside": outside}
+            yield Row("Resize", 18, (x, None, c([1.0, 1.0, 0.6, 0.5])), form)
+            yield Row("Resize", 18, (x, None, None, c([1, 2, 4, 3])), form)
+            yield Row("Resize", 19, (x, None, None, c([1, 2, 4, 20])), form)
+            yield Row("Resize", 19, (x, None, None, c([5, 20])), {**form, "axes": [2, 3]})
+    roi = c([0.0, 0.0, 0.21, 0.17, 1.0, 1.0, 0.89, 1.31])
+    for mode in ("linear", "nearest", "cubic"):
+        form = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 4.5}
+        yield Row("Resize", 13, (x, roi, None, c([1, 2, 5, 7])), form)
+        yield Row("Resize", 13, (x, roi, None, c([1, 2, 14, 1])), form)
+        yield Row("Resize", 11, (x, roi, c([1.0, 1.0, 2.0, 3.0])), form)

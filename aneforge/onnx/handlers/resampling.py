@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ... import ops
 from ...errors import Refused
-from ...ir import Tensor
+from ...ir import Tensor, const
 from ..node import Node, wholes
 from ..registry import Any_, Known, onnx_op
-from ..resample import Axis, cubic_matrix, linear_matrix, nearest_index, sizes_by_policy
+from ..resample import Axis, cubic_matrix, linear_matrix, nearest_index, outside, sizes_by_policy, wide_matrix
 from ..shapes import wrap
 from ..tensors import Array
 from .layout import EXTENT
@@ -82,11 +83,61 @@ def resize(
         raise Refused(
             "attribute form", "align_corners with a scale that gives no whole extent: texts and runtimes disagree"
         )
-    if antialias and mode != "nearest" and any(a.scale < 1 for a in plan):
-        raise Refused("attribute form", "shrinking with antialias")
+    if coordinate_transformation_mode == "tf_crop_and_resize":
+        return _crop_and_resize(
+            node,
+            x,
+            _regions(node, plan, chosen),
+            mode,
+            nearest_mode,
+            cubic_coeff_a,
+            exclude_outside,
+            extrapolation_value,
+        )
     return _resize(
-        node, x, plan, mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside)
+        node,
+        x,
+        plan,
+        mode,
+        coordinate_transformation_mode,
+        nearest_mode,
+        cubic_coeff_a,
+        bool(exclude_outside),
+        bool(antialias),
     )
+
+
+def _regions(node: Node, plan: list[Axis], chosen: Sequence[int]) -> list[Axis]:
+    """The plan with the regions of input 1: all beginnings, then all ends."""
+    roi = _floats(node, 1)
+    if len(roi) != 2 * len(chosen) or not np.isfinite(roi).all():
+        raise Refused("attribute form", f"a roi of {len(roi)} numbers for {len(chosen)} axes")
+    plan = list(plan)
+    for k, axis in enumerate(chosen):
+        if plan[axis].exact is None and plan[axis].scale * plan[axis].extent != plan[axis].out:
+            raise Refused("attribute form", "tf_crop_and_resize with a scale that gives no whole extent")
+        plan[axis] = replace(plan[axis], roi=(roi[k], roi[k + len(chosen)]))
+    return plan
+
+
+def _crop_and_resize(
+    node: Node,
+    x: Tensor,
+    plan: list[Axis],
+    mode: str,
+    rounding: str,
+    cubic: float,
+    exclude_outside: int,
+    extrapolation: float,
+) -> Tensor:
+    """Resized regions; what is read outside the input is the extrapolation value."""
+    if not math.isfinite(extrapolation):
+        raise Refused("attribute form", f"an extrapolation_value of {extrapolation}")
+    y = _resize(node, x, plan, mode, "tf_crop_and_resize", rounding, cubic, bool(exclude_outside))
+    beyond = np.zeros(y.shape, bool)
+    for i, axis in enumerate(plan):
+        beyond |= outside(axis).reshape([-1 if k == i else 1 for k in range(y.rank)])
+    return ops.where(const(beyond), np.float32(extrapolation), y) if beyond.any() else y
 
 
 def _given(value: Array | None) -> bool:
@@ -117,19 +168,25 @@ def _resize(
     rounding: str,
     cubic: float = -0.75,
     exclude_outside: bool = False,
+    antialias: bool = False,
 ) -> Tensor:
     if any(not 0 < a.out <= EXTENT for a in plan):
         raise Refused("limit", f"a result of {[a.out for a in plan]}")
     moved = [(i, a) for i, a in enumerate(plan) if not a.same]
     if moved and all(a.out == a.extent for a in plan):
         raise Refused("attribute form", "a scale that changes no extent, where runtimes copy and the text interpolates")
-    native = _native(node, x, moved, plan, mode, coordinate, rounding)
-    if native is not None:
-        return native
+    antialias = antialias and mode != "nearest" and any(a.scale < 1 for a in plan)
+    if not antialias and coordinate != "tf_crop_and_resize":
+        native = _native(node, x, moved, plan, mode, coordinate, rounding)
+        if native is not None:
+            return native
     # Shrinking axes first: what follows has less to do.
     for i, axis in sorted(moved, key=lambda entry: entry[1].out / entry[1].extent):
         if mode == "nearest":
             x = ops.gather_constant(x, nearest_index(axis, coordinate, rounding), i)
+        elif antialias and axis.scale < 1 and mode in ("linear", "bilinear", "cubic"):
+            matrix = wide_matrix(axis, coordinate, cubic if mode == "cubic" else None, exclude_outside)
+            x = ops.resize_matmul(x, i, matrix)
         elif mode in ("linear", "bilinear"):
             x = ops.resize_matmul(x, i, linear_matrix(axis, coordinate))
         elif mode == "cubic":
