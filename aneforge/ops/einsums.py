@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import Refused
 from ..ir import Tensor, const
 from .contract import matmul_any, reshape_if
-from .layout import transpose_if
+from .layout import strided_slice, transpose_if
 from .masks import broadcast_to
 from .shape import expand_dims, reshape, squeeze
 from .sums import reduce_sum_wide
@@ -19,16 +19,18 @@ _MAX_RANK = 5
 
 
 def einsum_any(equation: str, *xs: Tensor) -> Tensor:
-    """numpy's einsum of any number of operands, two at a time; no label twice in one operand.
+    """numpy's einsum of any number of operands, two at a time. Diagonals are slices of merged axes.
 
     Raises:
-        Refused: a diagonal, a result with a label twice, operands that do not fit, an intermediate of rank above 5.
+        Refused: a result with a label twice, operands that do not fit, an intermediate of rank above 5.
     """
     terms, result = _parse(equation.replace(" ", ""), [x.rank for x in xs])
-    value, labels = xs[0], terms[0]
-    for k in range(1, len(xs)):
+    given = [_diagonals(x, term) for x, term in zip(xs, terms, strict=True)]
+    terms = [labels for _, labels in given]
+    value, labels = given[0]
+    for k in range(1, len(given)):
         later = set(result).union(*terms[k + 1 :])
-        value, labels = _contract(value, labels, xs[k], terms[k], later)
+        value, labels = _contract(value, labels, given[k][0], terms[k], later)
     extra = [i for i, label in enumerate(labels) if label not in result]
     if extra:
         value = _sum(value, extra)
@@ -50,8 +52,6 @@ def _parse(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[s
             raise Refused("attribute form", f"the term {part!r} of {equation!r} does not fit rank {rank}")
         widest = max(widest, width if dots else 0)
         terms.append([*before, *(str(i) for i in reversed(range(width))), *after])
-    if any(len(set(term)) != len(term) for term in terms):
-        raise Refused("attribute form", f"a repeated label in one term of {equation!r}: a diagonal has no engine form")
     dots_out = [str(i) for i in reversed(range(widest))]
     if not arrow:
         flat = [label for term in terms for label in term if not label.isdigit()]
@@ -64,6 +64,24 @@ def _parse(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[s
     if len(set(result)) != len(result) or not set(result) <= known:
         raise Refused("attribute form", f"the result of {equation!r} has a label twice, or one of no term")
     return terms, result
+
+
+def _diagonals(x: Tensor, term: list[str]) -> tuple[Tensor, list[str]]:
+    """x with one axis for each label, and the labels. Elements with equal indices of a pair of axes of n stand n + 1
+    apart once both axes are one."""
+    labels = list(term)
+    while len(set(labels)) != len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        i, j = [k for k, label in enumerate(labels) if label == twice][:2]
+        n = x.shape[i]
+        if x.shape[j] != n:
+            raise Refused("attribute form", f"the label {twice!r} stands for {n} and {x.shape[j]}")
+        rest = [k for k in range(x.rank) if k not in (i, j)]
+        lead = tuple(x.shape[k] for k in rest)
+        moved = reshape_if(transpose_if(x, [i, j, *rest]), (n * n, *lead))
+        x = strided_slice(moved, 0, 0, n + 1, n) if n > 1 else moved
+        labels = [twice, *(labels[k] for k in rest)]
+    return x, labels
 
 
 def _contract(a: Tensor, la: list[str], b: Tensor, lb: list[str], later: set[str]) -> tuple[Tensor, list[str]]:

@@ -304,7 +304,8 @@ def products() -> Iterator[Row]:
         ("ij->", (3, 4)), ("ij->j", (3, 4)), ("ij,kl->ijkl", (2, 3), (4, 2)), ("bij,bjk->ik", (2, 3, 4), (2, 4, 5)),
         ("ij,jk,kl->il", (2, 3), (3, 4), (4, 2)), ("...i->...", (2, 3, 4)), ("ij,ij->ij", (3, 4), (3, 4)),
         ("bhwc,hkc->bhwk", (1, 3, 4, 5), (3, 6, 5)), (" ij , jk -> ik ", (2, 3), (3, 4)), ("ba,ca", (2, 3), (4, 3)),
-        ("...ij,jk->...ik", (2, 2, 3, 4), (4, 5)),
+        ("...ij,jk->...ik", (2, 2, 3, 4), (4, 5)), ("ii->i", (4, 4)), ("ii", (3, 3)), ("...ii->...i", (2, 3, 3)),
+        ("iij->ji", (3, 3, 2)), ("iji->ij", (3, 2, 3)), ("bii,bi->b", (2, 3, 3), (2, 3)), ("ii->i", (1, 1)),
     ):  # fmt: skip
         yield Row("Einsum", 12, tuple(normal(*s, seed=i) for i, s in enumerate(shapes)), {"equation": equation})
 

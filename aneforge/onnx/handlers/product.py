@@ -85,5 +85,5 @@ def _tensor(x: Value) -> Tensor:
 
 @onnx_op("Einsum", since=(12, 28))
 def einsum(node: Node, *xs: Tensor, equation: str) -> Tensor:
-    """Any number of operands, two at a time, without repeated labels in one operand: sums, transposes and matmuls."""
+    """Any number of operands, two at a time: diagonals, sums, transposes and matmuls."""
     return ops.einsum_any(equation, *xs)
