@@ -125,7 +125,7 @@ class Lowering:
         inputs = [name for name in region.inputs if isinstance(values.get(name), Tensor)]
         if not region.outputs:
             return self._release(region, Reason("policy", "nobody reads what it computes"))
-        if stuck := self._stuck_outputs(region):
+        if stuck := self._stuck(region):
             return stuck
         try:
             program = self.imported.region(region.nodes, inputs, region.outputs)
@@ -140,15 +140,22 @@ class Lowering:
             return self._release(region, self._bug(region, error))
         return {}
 
-    def _stuck_outputs(self, region: Region) -> dict[int, Reason]:
-        """Members with an output that cannot leave the region: a constant (only computed floats leave a program), or a
+    def _stuck(self, region: Region) -> dict[int, Reason]:
+        """Members with an input that cannot enter the region or an output that cannot leave it: more axes than the
+        engine has, a constant (only computed floats leave a program), or a
         tensor of another shape than the graph declares (ONNX's inference is wrong for some windows; onnxruntime would
         not take the tensor from a fused node)."""
         view = self.imported.view
         producer: dict[str, int] = {}
         for i in region.nodes:
             producer |= dict.fromkeys(view.nodes[i].outputs, i)
-        found = {}
+        found: dict[int, Reason] = {}
+        for name in (*region.inputs, *region.outputs):
+            if (why_not := self.imported.cannot_cross(name)) is not None:
+                read = [i for i in region.nodes if name in view.nodes[i].inputs]
+                found |= dict.fromkeys(read if name in region.inputs else [producer[name]], why_not)
+        if found:
+            return {i: reason for i, reason in found.items() if self._on_engine(i)}
         for name in region.outputs:
             value, declared = self.imported.values.get(name), view.values[name].shape
             if isinstance(value, np.ndarray) or (isinstance(value, Tensor) and value.is_const):

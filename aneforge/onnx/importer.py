@@ -104,7 +104,7 @@ class Imported:
             value = self.values.get(name)
             if isinstance(value, np.ndarray):
                 continue
-            if value is None:
+            if value is None or self._scope.spread(value):
                 raise ValueError(f"{name!r} cannot enter a program")
             port = ir.input(name, value.shape, "fp16" if value.dtype == "bool" else value.dtype)
             ports.append((name, port))
@@ -115,7 +115,7 @@ class Imported:
 
     def _output(self, name: str) -> Tensor:
         value = self.values.get(name)
-        if not isinstance(value, Tensor):
+        if not isinstance(value, Tensor) or self._scope.spread(value):
             raise ValueError(f"{name!r} cannot leave a program")
         if value.dtype == "bool":
             with ir.only_origin(value.op.origin):
@@ -129,6 +129,15 @@ class Imported:
     def unsafe(self) -> frozenset[int]:
         """Nodes on the CPU because fp16 would make something else of their numbers (`faint`, `whole`)."""
         return frozenset(self._scope.unsafe)
+
+    def cannot_cross(self, name: str) -> Reason | None:
+        """Why a value that a program computes cannot be handed from one program to another."""
+        if not self._scope.spread(self.values.get(name)):
+            return None
+        rank = len(self._scope.shape(name) or ())
+        return Reason(
+            "rank", f"{name!r} has rank {rank}; the engine has 1 to {MAX_RANK}, and more only inside a region"
+        )
 
     def refused(self) -> list[RefusedNode]:
         """Every node that is not on the engine, with its reason."""
@@ -169,6 +178,11 @@ class Imported:
         if refused:
             raise UnsupportedModelError(refused)
         for name in [*self.view.inputs, *self.view.outputs]:
+            if self._scope.spread(self.values.get(name)):
+                reason = Reason(
+                    "rank", f"{name!r} has rank {len(self._scope.shape(name) or ())}; the engine has 1 to {MAX_RANK}"
+                )
+                raise UnsupportedModelError([RefusedNode(name, "Output", "", reason)])
             if self.values.get(name) is None and (name in self.view.read or name in self.view.inputs):
                 reason = self._scope.missing.get(name, Reason("data type", f"{name!r} cannot cross into a program"))
                 role = "Input" if name in self.view.inputs else "Output"
@@ -238,6 +252,9 @@ class Scope:
         self.dtypes: dict[str, np.dtype[Any] | None] = {}
         self.missing: dict[str, Reason] = {}
         """Why a value is None."""
+        self.merged: dict[Tensor, Shape] = {} if around is None else around.merged
+        """Tensors that stand for values of more axes than the engine has: their elements in order, and ONNX's shape.
+        Only what moves whole axes takes them (`Node.elements`); they neither enter nor leave a program."""
         self.results: list[NodeResult] = []
         self.bugs: dict[int, Exception] = {}
         self._shapes: dict[str, Shape] = {}
@@ -298,6 +315,9 @@ class Scope:
                 raise Refused(result.reason.kind, f"in its body, {node.op} (node {node.name!r}): {result.reason.text}")
         for reason in faint.faint(inner).values():
             raise Refused(reason.kind, f"in its body, {reason.text}")
+        for name in view.outputs:
+            if inner.spread(inner.values.get(name)):
+                raise Refused("rank", f"{name!r}, which its body gives, has more axes than the engine")
         return inner
 
     def walk(self) -> Scope:
@@ -327,6 +347,10 @@ class Scope:
         if value is None and (made := self.producer(name)) is not None and made.op == "Constant":
             value = next((v for v in made.attributes.values() if isinstance(v, np.ndarray)), None)
         return value if isinstance(value, np.ndarray) else None
+
+    def spread(self, value: Value) -> bool:
+        """Whether a value has more axes than the Tensor that stands for it."""
+        return isinstance(value, Tensor) and value in self.merged
 
     def shape(self, name: str) -> Shape | None:
         """The static shape of a value, if it has one."""
@@ -448,7 +472,10 @@ class Scope:
             if isinstance(value, Tensor):
                 span = spans[j] if spans[j] is not None or node is None else node.proof(value)
                 span = _proved(name, dtype, span)
-            self._store(name, value, dtype, value.shape, span)
+            self._store(name, value, dtype, self._shape_of(value), span)
+
+    def _shape_of(self, value: Tensor | Array) -> Shape:
+        return self.merged.get(value, value.shape) if isinstance(value, Tensor) else value.shape
 
     def _judge(self, view: NodeView, made: Sequence[Value]) -> None:
         """Asks whether the target takes what the node became."""
@@ -472,13 +499,14 @@ class Scope:
             if value is None or not view.outputs[j]:
                 continue
             shape = declared[j].shape if declared[j] is not None else None  # type: ignore[union-attr]
-            if types[j] is not None and (shape is None or _agree(shape, value.shape)):
+            actual = self._shape_of(value)
+            if types[j] is not None and (shape is None or _agree(shape, actual)):
                 continue
             exact = exact if exact is not None else self._infer(view) or [(None, None)] * len(view.outputs)
             dtype, shape_ = exact[j]
             types[j] = dtype if dtype is not None else types[j]
-            if shape_ is not None and not _agree(shape_, value.shape) and not own_shape:
-                raise AssertionError(f"output {j} has the shape {value.shape}; ONNX infers {list(shape_)}")
+            if shape_ is not None and not _agree(shape_, actual) and not own_shape:
+                raise AssertionError(f"output {j} has the shape {actual}; ONNX infers {list(shape_)}")
             if types[j] is None:
                 types[j] = hints[j] if hints[j] is not None else self._guess(view, value)
         return types

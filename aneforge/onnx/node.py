@@ -227,8 +227,30 @@ class Node:
             return self.const(value.astype(np.float32), name)
         return ops.cast(value, "fp16") if value.dtype == "uint8" else value
 
+    def elements(self, i: int) -> Tensor:
+        """As `data`, but of any rank: the elements in order, in a shape that may merge axes. See `shaped`."""
+        value = self.value(i)
+        return value if isinstance(value, Tensor) and self.scope.spread(value) else self.data(i)
+
+    def shaped(self, x: Tensor, shape: tuple[int, ...]) -> Tensor | Array:
+        """The elements x, in order, as a result of ONNX's `shape`. Beyond rank 5 the leading axes are merged, and only
+        what moves whole axes can follow."""
+        if len(shape) <= MAX_RANK:
+            y = reshaped(x, shape)
+            return ops.reshape(x, shape) if self.scope.spread(y) else y  # a Tensor of its own: x has more axes
+        if x.is_const:
+            return x.value.reshape(shape)
+        lead = len(shape) - MAX_RANK + 1
+        merged = ops.reshape(x, (math.prod(shape[:lead]), *shape[lead:]))
+        self.scope.merged[merged] = shape
+        return merged
+
     def _present(self, i: int) -> Tensor | Array:
         value = self.value(i)
+        if self.scope.spread(value):
+            raise Refused(
+                "rank", f"{self.view.inputs[i]!r} has rank {len(self.shape(i))}; the engine has 1 to {MAX_RANK}"
+            )
         if value is None:
             name = self.view.inputs[i] if self.has(i) else ""
             reason = self.scope.missing.get(name, Reason("data type", f"nothing is known about {name!r}"))

@@ -232,7 +232,11 @@ def test_a_version_without_handler_is_refused_by_its_number() -> None:
         ([("Cast", ["x"], ["y"], {"to": T.BOOL})], {}, "data type: .*bool"),
         ([("Relu", ["x"], ["y"])], {"inputs": {"x": ("f32", ["n", 3])}}, r"dynamic shape: 'x' has the shape \[n, 3\]"),
         ([("Relu", ["x"], ["y"])], {"inputs": {"x": ("f32", [1] * 6)}}, "rank: 'x' has rank 6"),
-        ([("Reshape", ["x", "s"], ["y"])], {"constants": {"s": np.array([1, 1, 1, 2, 3, 1])}}, "rank: 'y' has rank 6"),
+        (
+            [("Reshape", ["x", "s"], ["t"]), ("Neg", ["t"], ["y"])],
+            {"constants": {"s": np.array([1, 1, 1, 2, 3, 1])}},
+            "rank: 't' has rank 6",
+        ),
         ([("Relu", ["x"], ["y"])], {"inputs": {"x": ("f32", [2, 0])}}, "limit: .*empty"),
         ([("Slice", ["x", "a", "a"], ["y"])], {"constants": {"a": np.array([1])}}, "limit: .*empty"),
         ([("Add", ["x", "k"], ["y"])], {"constants": {"k": np.float32(np.nan)}}, "data type: .*NaN"),

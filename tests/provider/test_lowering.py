@@ -159,3 +159,28 @@ def test_nothing_of_the_model_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept
     assert all(ref() is None for ref in kept)
     assert made.run(None, {"x": floats(1, 3, 8, 8)})
+
+
+def test_more_than_five_axes_stay_inside_a_region() -> None:
+    """Windows of an image pass through six axes. What a node on the CPU reads with six axes is made on the CPU."""
+    windows = [
+        node("Relu", "x", "a"),
+        node("Reshape", "a s6", "b"),
+        node("Transpose", "b", "c", perm=[0, 1, 3, 2, 4, 5]),
+        node("Reshape", "c s3", "d"),
+        node("Exp", "d", "y"),
+    ]
+    shapes = {"s6": np.array([1, 2, 4, 2, 4, 3]), "s3": np.array([-1, 16, 3])}
+    x = floats(1, 8, 8, 3)
+    whole = model(windows, {"x": [1, 8, 8, 3]}, {"y": [4, 16, 3]}, shapes)
+    made = session(whole)
+    assert groups(made) == 1 and len(aneforge.provider.report(made).on_cpu) == 0
+    close(made.run(None, {"x": x})[0], reference(whole, {"x": x})[0])
+    for reads, on_cpu in (("b", {"Reshape", "Neg"}), ("c", {"Transpose", "Neg"})):
+        torn = [*windows, node("Neg", reads, "z")]
+        shape = [1, 2, 4, 2, 4, 3] if reads == "b" else [1, 2, 2, 4, 4, 3]
+        both = model(torn, {"x": [1, 8, 8, 3]}, {"y": [4, 16, 3], "z": shape}, shapes)
+        made = session(both)
+        assert {n.op for n in aneforge.provider.report(made).on_cpu} >= on_cpu
+        for got, want in zip(made.run(None, {"x": x}), reference(both, {"x": x}), strict=True):
+            close(got, want)

@@ -11,7 +11,7 @@ from ... import ops
 from ...errors import Refused
 from ...ir import Tensor
 from ..folding import BUDGET
-from ..node import Node, broadcast, reshaped, whole, wholes
+from ..node import MAX_RANK, Node, broadcast, reshaped, whole, wholes
 from ..registry import Any_, Data, Known, Raw, onnx_op
 from ..shapes import reshape_target, shape_of, slices, split_sizes, unambiguous, wrap
 from ..tensors import Array, numpy_dtype
@@ -49,50 +49,72 @@ def eye_like(node: Node, x: Any_, *, dtype: int = 0, k: int = 0) -> Array:
 
 @onnx_op("Reshape", since=(1, 5, 14, *NEW), layout=True)
 def reshape(
-    node: Node, x: Data, target: Known | None = None, *, allowzero: int = 0, shape: Sequence[int] | None = None
-) -> Tensor:
+    node: Node, x: Any_, target: Known | None = None, *, allowzero: int = 0, shape: Sequence[int] | None = None
+) -> Tensor | Array:
     """To a shape that is an attribute (1) or an input: 0 copies an extent (unless allowzero), -1 is what is left."""
     want = wholes(target) if target is not None else shape
     if want is None:
         raise Refused("attribute form", "no shape")
-    return reshaped(x, reshape_target(x.shape, want, bool(allowzero)))
+    return node.shaped(node.elements(0), reshape_target(node.shape(0), want, bool(allowzero)))
 
 
 @onnx_op("Flatten", since=(1, 9, 11, 13, 21, 23, 24, 25), layout=True)
-def flatten(node: Node, x: Data, *, axis: int = 1) -> Tensor:
-    if not -x.rank <= axis <= x.rank:
-        raise Refused("attribute form", f"axis {axis} is outside rank {x.rank}")
-    at = axis + x.rank if axis < 0 else axis
-    return reshaped(x, (math.prod(x.shape[:at]), math.prod(x.shape[at:])))
+def flatten(node: Node, x: Any_, *, axis: int = 1) -> Tensor | Array:
+    given = node.shape(0)
+    if not -len(given) <= axis <= len(given):
+        raise Refused("attribute form", f"axis {axis} is outside rank {len(given)}")
+    at = axis + len(given) if axis < 0 else axis
+    return node.shaped(node.elements(0), (math.prod(given[:at]), math.prod(given[at:])))
 
 
 @onnx_op("Transpose", since=(1, 13, 21, 23, 24, 25), layout=True)
-def transpose(node: Node, x: Data, *, perm: Sequence[int] | None = None) -> Tensor:
-    order = list(perm) if perm is not None else list(reversed(range(x.rank)))
-    if sorted(order) != list(range(x.rank)):
-        raise Refused("attribute form", f"perm {order} is no permutation of {x.rank} axes")
-    return ops.transpose_if(x, order)
+def transpose(node: Node, x: Any_, *, perm: Sequence[int] | None = None) -> Tensor | Array:
+    """Beyond rank 5, axes that stay beside one another are moved as one."""
+    given = node.shape(0)
+    order = list(perm) if perm is not None else list(reversed(range(len(given))))
+    if sorted(order) != list(range(len(given))):
+        raise Refused("attribute form", f"perm {order} is no permutation of {len(given)} axes")
+    if len(given) <= MAX_RANK:
+        return ops.transpose_if(node.data(0), order)
+    blocks: list[list[int]] = []
+    for axis in (a for a in order if given[a] != 1):
+        if blocks and all(given[i] == 1 for i in range(blocks[-1][-1] + 1, axis)) and axis > blocks[-1][-1]:
+            blocks[-1].append(axis)
+        else:
+            blocks.append([axis])
+    if len(blocks) > MAX_RANK:
+        raise Refused("rank", f"perm {order} of {given} moves {len(blocks)} axes apart from one another")
+    before = sorted(blocks)
+    merged = reshaped(node.elements(0), tuple(math.prod(given[i] for i in block) for block in before) or (1,))
+    moved = ops.transpose_if(merged, [before.index(block) for block in blocks] or [0])
+    return node.shaped(moved, tuple(given[i] for i in order))
 
 
 @onnx_op("Squeeze", since=(1, 11, 13, 21, 23, 24, 25), layout=True)
-def squeeze(node: Node, x: Data, given: Known | None = None, *, axes: Sequence[int] | None = None) -> Tensor:
+def squeeze(node: Node, x: Any_, given: Known | None = None, *, axes: Sequence[int] | None = None) -> Tensor | Array:
     """Without axes: every axis of extent 1."""
-    chosen = wholes(given) if given is not None else axes
-    at = {wrap(a, x.rank) for a in chosen} if chosen is not None else {i for i, d in enumerate(x.shape) if d == 1}
-    if any(x.shape[i] != 1 for i in at):
-        raise Refused("attribute form", f"axes {sorted(at)} of {x.shape} are not all 1")
-    return ops.squeeze(x, sorted(at)) if at else x
+    chosen, extents = wholes(given) if given is not None else axes, node.shape(0)
+    rank = len(extents)
+    at = {wrap(a, rank) for a in chosen} if chosen is not None else {i for i, d in enumerate(extents) if d == 1}
+    if any(extents[i] != 1 for i in at):
+        raise Refused("attribute form", f"axes {sorted(at)} of {extents} are not all 1")
+    if rank > MAX_RANK:
+        return node.shaped(node.elements(0), tuple(d for i, d in enumerate(extents) if i not in at))
+    return ops.squeeze(node.data(0), sorted(at)) if at else node.data(0)
 
 
 @onnx_op("Unsqueeze", since=(1, 11, 13, 21, 23, 24, 25), layout=True)
-def unsqueeze(node: Node, x: Data, given: Known | None = None, *, axes: Sequence[int] | None = None) -> Tensor:
+def unsqueeze(node: Node, x: Any_, given: Known | None = None, *, axes: Sequence[int] | None = None) -> Tensor | Array:
     """The axes count in the result, in any order."""
     chosen = wholes(given) if given is not None else list(axes or ())
-    rank = x.rank + len(chosen)
+    rank = len(node.shape(0)) + len(chosen)
     at = sorted({wrap(a, rank) for a in chosen})
     if len(at) != len(chosen):
         raise Refused("attribute form", f"axes {chosen} name an axis twice")
-    return ops.expand_dims(x, at) if at else x
+    if rank > MAX_RANK:
+        rest = iter(node.shape(0))
+        return node.shaped(node.elements(0), tuple(1 if i in at else next(rest) for i in range(rank)))
+    return ops.expand_dims(node.data(0), at) if at else node.data(0)
 
 
 @onnx_op("Concat", since=(1, 4, 11, 13), layout=True)
@@ -162,10 +184,35 @@ def slice_(
 
 
 @onnx_op("Expand", since=(8, 13), layout=True)
-def expand(node: Node, x: Data, target: Known) -> Tensor:
+def expand(node: Node, x: Any_, target: Known) -> Tensor | Array:
     """Both broadcast: an extent of 1 in the target keeps the input's."""
+    given = node.shape(0)
+    if max(len(given), target.size) > MAX_RANK:
+        return _expand_blocks(node, given, wholes(target))
+    x = node.data(0)
     shape = broadcast(x.shape, tuple(wholes(target)))
     return ops.broadcast_to(reshaped(x, (1,) * len(shape)) if x.rank == 0 else x, shape)
+
+
+def _expand_blocks(node: Node, given: tuple[int, ...], target: Sequence[int]) -> Tensor | Array:
+    """Beyond rank 5: neighbouring axes that are all repeated, or none of them, as one."""
+    try:
+        shape = np.broadcast_shapes(given, tuple(target))
+    except ValueError:
+        raise Refused("attribute form", f"{given} does not broadcast to {list(target)}") from None
+    full = (1,) * (len(shape) - len(given)) + given
+    blocks: list[tuple[bool, int, int]] = []  # repeated, extent before, extent after
+    for old, new in zip(full, shape, strict=True):
+        if new == 1:
+            continue
+        if blocks and blocks[-1][0] == (old != new):
+            blocks[-1] = (old != new, blocks[-1][1] * old, blocks[-1][2] * new)
+        else:
+            blocks.append((old != new, old, new))
+    if len(blocks) > MAX_RANK:
+        raise Refused("rank", f"{given} expands to {list(shape)} along {len(blocks)} axes apart from one another")
+    merged = reshaped(node.elements(0), tuple(old for _, old, _ in blocks) or (1,))
+    return node.shaped(ops.broadcast_to(merged, tuple(new for _, _, new in blocks) or (1,)), shape)
 
 
 @onnx_op("Tile", since=(1, 6, 13), layout=True)
