@@ -62,9 +62,11 @@ if _TYPE_CHECKING:
         resize_nearest_neighbor,
         sdpa,
         select,
+        sort,
         space_to_depth,
         split,
         stack,
+        topk,
         upsample_bilinear,
         where,
     )
@@ -113,9 +115,11 @@ __all__ = [
     "resize_nearest_neighbor",
     "sdpa",
     "select",
+    "sort",
     "space_to_depth",
     "split",
     "stack",
+    "topk",
     "upsample_bilinear",
     "where",
 ]
@@ -152,7 +156,7 @@ _ELSEWHERE = {
     ),
     "it is a library of algorithms on top, which works on graphs of its own": "fft linalg special dsp moe",
     "it needs operations of the engine that this package does not use": (
-        "affine topk sort cross_product cross_correlation cost_volume fps radius_search minmax_norm dynamic_slice "
+        "affine cross_product cross_correlation cost_volume fps radius_search minmax_norm dynamic_slice "
         "scaled_elementwise input_view einsum_native space_to_channel channel_to_space space_to_batch batch_to_space"
     ),
     "use local_response_norm": "lrn",

@@ -24,6 +24,7 @@ from .einsums import einsum_any
 from .layout import concat_any as _concat
 from .layout import gather_constant, pad_any, slice_axis
 from .methods import MAX_RANK, checked, pairs, weight
+from .order import first_k
 from .windows import conv_any, conv_transpose_any
 
 _order = itertools.count()
@@ -318,6 +319,26 @@ def geglu(x: Tensor, W: NDArray[Any], b: NDArray[Any] | None = None) -> Tensor:
     both = x.linear(W, b)
     half = both.shape[-1] // 2
     return e.mul(slice_axis(both, -1, 0, half), gelu(slice_axis(both, -1, half, half)))
+
+
+def topk(x: Tensor, k: int, largest: bool = True) -> Tensor:
+    """The k greatest (or smallest) elements along the last axis, in order. Refused where they are too many to compare."""
+    return _first("topk", x, k, largest, False)
+
+
+def sort(x: Tensor, descending: bool = False, return_indices: bool = False) -> Tensor:
+    """The elements along the last axis in order, or their places (whole numbers in fp16). Refused where they are too
+    many to compare."""
+    return _first("sort", x, x.shape[-1] if x.rank else 0, descending, return_indices)
+
+
+def _first(kind: str, x: Tensor, k: int, largest: bool, places: bool) -> Tensor:
+    if x.rank == 0 or not 1 <= k <= x.shape[-1]:
+        raise ValueError(f"{kind}: the first {k} elements of {x.shape}")
+    values, indices = first_k(x, k, -1, largest, not places, places)
+    found = indices if places else values
+    assert found is not None
+    return found
 
 
 def einsum(equation: str, *operands: Tensor) -> Tensor:

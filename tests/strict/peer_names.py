@@ -40,6 +40,8 @@ FUNCTIONS = {
     "mha": "x, Wq, bq, Wk, bk, Wv, bv, Wo, bo, n_heads, mask=None",
     "cross_attention": "x, context, Wq, Wk, Wv, Wo, n_heads, bq=None, bk=None, bv=None, bo=None",
     "geglu": "x, W, b",
+    "topk": "x, k, largest=True",
+    "sort": "x, descending=False, return_indices=False",
 }
 
 METHODS = {
@@ -103,7 +105,7 @@ ATTRIBUTES = ("shape", "op", "srcs", "attrs")
 
 OTHERS = words(
     "Model SegmentedModel compile_multi MultiModel PrecisionWarning DispatchFloorWarning CrossChipFP16Warning "
-    "CompileBackoffError reset_compile_breaker affine topk sort cross_product cross_correlation cost_volume fps "
+    "CompileBackoffError reset_compile_breaker affine cross_product cross_correlation cost_volume fps "
     "radius_search minmax_norm lrn space_to_channel channel_to_space space_to_batch batch_to_space flatten input_view "
     "dynamic_slice scaled_elementwise einsum_native estimate estimate_provenance project_peak precision_risk op_info "
     "device_status is_native ops_on min_native_family walled_everywhere categories OP_CATALOG tune tune_precision "

@@ -121,6 +121,21 @@ class TestMeanings:
         with pytest.raises(TypeError):
             af.einsum("ij->ji", floats(2, 2))  # type: ignore[arg-type]
 
+    def test_topk_and_sort(self) -> None:
+        x = np.random.default_rng(0).permutation(24).reshape(3, 8).astype(np.float32)
+        x[0, 2] = x[0, 5]  # equal ones come by place
+        close(run(af.topk(af.input((3, 8)), 3), x), -np.sort(-x, axis=-1)[:, :3])
+        close(run(af.topk(af.input((3, 8)), 4, largest=False), x), np.sort(x, axis=-1)[:, :4])
+        close(run(af.sort(af.input((3, 8))), x), np.sort(x, axis=-1))
+        close(run(af.sort(af.input((3, 8)), descending=True), x), -np.sort(-x, axis=-1))
+        places = run(af.sort(af.input((3, 8)), return_indices=True), x)
+        assert np.array_equal(places, np.argsort(x, axis=-1, kind="stable"))
+        for wrong in (0, 9):
+            with pytest.raises(ValueError, match="topk"):
+                af.topk(af.input((3, 8)), wrong)
+        with pytest.raises(af.Refused):
+            af.sort(af.input((64, 2000)))
+
     def test_split_gives_a_list(self) -> None:
         parts = af.split(af.input((6, 2)), 3)
         assert isinstance(parts, list)

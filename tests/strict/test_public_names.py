@@ -49,7 +49,7 @@ def test_import_is_fast() -> None:
     assert min(float(python(code)) for _ in range(3)) < 0.1
 
 
-@pytest.mark.parametrize("name", ["SGD", "load_resnet", "fft", "topk", "estimate", "CompileBackoffError", "op_info"])
+@pytest.mark.parametrize("name", ["SGD", "load_resnet", "fft", "affine", "estimate", "CompileBackoffError", "op_info"])
 def test_names_of_the_other_distribution_say_why_not(name: str) -> None:
     with pytest.raises(AttributeError, match=f"aneforge.{name} is of the distribution 'aneforge'"):
         getattr(af, name)
