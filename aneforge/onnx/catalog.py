@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import FunctionType, ModuleType
@@ -106,18 +106,25 @@ def _facts(function: FunctionType) -> _Facts:
     engine, callees, refusals = set(), [], []
     declared = {id(made): kind for kind, made in DECLARATIONS.items()}
     for node in ast.walk(tree):
-        named = _resolve(node, function)
-        if named is not None and id(named) in declared:
-            engine.add(declared[id(named)])
-        elif isinstance(named, FunctionType) and _ours(named):
-            callees.append(named)
-        elif isinstance(named, type) and _ours(named):  # what makes one may call any of its methods
-            callees += [method for method in vars(named).values() if isinstance(method, FunctionType)]
+        for named in _members(_resolve(node, function)):
+            if id(named) in declared:
+                engine.add(declared[id(named)])
+            elif isinstance(named, FunctionType) and _ours(named):
+                callees.append(named)
+            elif isinstance(named, type) and _ours(named):  # what makes one may call any of its methods
+                callees += [method for method in vars(named).values() if isinstance(method, FunctionType)]
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Refused":
             kind, sentence = _text(node.args[0]), _text(node.args[1])
             if sentence.strip("… ") and kind.strip("…"):  # others hand on what was said elsewhere
                 refusals.append((kind, sentence))
     return _Facts(frozenset(engine), tuple(refusals), tuple(callees))
+
+
+def _members(named: Any) -> list[Any]:
+    """What a name stands for; of a table of functions, the functions."""
+    if isinstance(named, Mapping):
+        return list(named.values())
+    return list(named) if isinstance(named, (tuple, list)) else [] if named is None else [named]
 
 
 def _ours(function: FunctionType | type) -> bool:

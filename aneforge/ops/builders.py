@@ -342,7 +342,7 @@ def _first(kind: str, x: Tensor, k: int, largest: bool, places: bool) -> Tensor:
 
 
 def einsum(equation: str, *operands: Tensor) -> Tensor:
-    """numpy's einsum, as far as it is sums, transposes and matmuls."""
+    """numpy's einsum: sums, transposes, matmuls, and diagonals of operands."""
     if not operands or not all(isinstance(x, Tensor) for x in operands):
         raise TypeError("einsum: one operand or more, all of them Tensors")
     return einsum_any(equation, *operands)
