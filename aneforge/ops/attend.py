@@ -10,14 +10,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ir import Tensor, const
+from ..ir import Tensor, const, substitute
 from . import activation as a
+from . import compare as c_
 from . import elementwise as e
 from . import matrix as mx
 from . import shape as s
 from .base import Operand
 from .contract import matmul_any, reshape_if
 from .layout import slice_axis
+from .masks import as_mask
 
 MASKED = -1e4
 """An additive mask's least value: exp gives exactly 0, and two of them still add up inside fp16 (Q27)."""
@@ -63,6 +65,39 @@ def _rows(mask: Tensor, begin: int, size: int) -> Tensor:
     if mask.is_const:
         return const(mask.value[..., begin : begin + size, :])
     return slice_axis(mask, -2, begin, size)
+
+
+_MOVING = frozenset(
+    "reshape expand_dims squeeze transpose slice_by_size concat pad add sub select minimum maximum".split()  # noqa: SIM905
+)
+
+
+def additive_mask(bias: Tensor, least: float) -> tuple[Tensor, Tensor | None]:
+    """A computed bias as (what is added to scores, a mask of 0 where it closes a key); no mask: it closes none.
+
+    What is not above `least`, the dtype's lowest number, closes a key, as it does in ONNX Runtime; infinities do.
+    (1 - mask) * -3.4e38, as models write it, has no such number in fp16: its factor becomes MASKED, and where the
+    factor was the lowest number, MASKED closes.
+    """
+    scaled: dict[Tensor, Tensor] = {}
+    lowest = False
+    todo, seen = [bias], {bias}
+    while todo and len(seen) < 64:
+        op = todo.pop().op
+        if op.kind == "mul":
+            for x, c in ((op.operand("x"), op.operand("y")), (op.operand("y"), op.operand("x"))):
+                if c.is_const and not x.is_const and bool((c.value == 1).all()):  # a broadcast
+                    todo.append(x)
+                elif c.is_const and c.type.size and float(c.value.max()) <= -32752:
+                    scaled[op.outputs[0]] = e.mul(x, np.full(c.shape, MASKED))
+                    lowest = lowest or float(c.value.min()) <= 0.99 * least
+        elif op.kind in _MOVING:
+            todo += [s for s in op.sources if s.dtype == bias.dtype and s not in seen]
+        seen.update(todo)
+    if not scaled:
+        return e.maximum(bias, MASKED), as_mask(c_.greater(bias, least))
+    (clamped,) = substitute([bias], scaled)
+    return e.maximum(clamped, MASKED), as_mask(c_.greater(clamped, MASKED)) if lowest else None
 
 
 @dataclass(frozen=True)

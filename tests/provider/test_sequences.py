@@ -49,3 +49,34 @@ def test_attention() -> None:
 def test_function() -> None:
     made = model("AffineGrid", 20, {"theta": [1, 3, 4]}, {"size": np.array([1, 1, 2, 2, 3])}, 1)
     same(made, {"theta": normal(1, 3, 4)})
+
+
+LEAST = float(np.finfo(np.float32).min)
+SHIFTED = [("Sub", ["one", "m"], ["n"]), ("Mul", ["n", "number"], ["bias"])]
+PICKED = [("Greater", ["m", "zero"], ["b"]), ("Where", ["b", "zero", "number"], ["bias"])]
+
+
+@pytest.mark.parametrize(("nodes", "number"), [
+    (SHIFTED, -1e9), (SHIFTED, LEAST), (PICKED, -1e9), (PICKED, LEAST), (PICKED, -np.inf),
+    ([*SHIFTED[:1], ("Mul", ["n", "number"], ["p"]), ("Unsqueeze", ["p", "axis"], ["bias"])], LEAST),
+])  # fmt: skip
+def test_masks_that_models_compute(nodes: list, number: float) -> None:
+    """Some queries see a part of the keys; in one sequence all see nothing, which ONNX Runtime gives 0 where the number
+    is the lowest one or minus infinity."""
+    rank = 3 if any(op == "Unsqueeze" for op, *_ in nodes) else 4
+    fed = {"q": [2, 3, 4, 8], "k": [2, 3, 6, 8], "v": [2, 3, 6, 8], "m": [2, 4, 6] if rank == 3 else [2, 1, 4, 6]}
+    known = {"one": np.float32(1), "zero": np.float32(0), "number": np.float32(number), "axis": np.array([1])}
+    made = [helper.make_node(op, i, o) for op, i, o in nodes]
+    made.append(helper.make_node("Attention", ["q", "k", "v", "bias"], ["y"]))
+    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in fed.items()]
+    outs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3, 4, 8])]
+    graph = helper.make_graph(
+        made, "g", infos, outs, [numpy_helper.from_array(np.asarray(a), n) for n, a in known.items()]
+    )
+    feeds = {n: normal(*s) for n, s in fed.items()}
+    feeds["m"] = (np.arange(48).reshape(fed["m"]) % 3 > 0).astype(np.float32)
+    feeds["m"][1] = 0
+    beyond = number == -1e9 and nodes is PICKED  # as a constant it is the lowest number of fp16, and closes
+    if beyond:
+        feeds["m"][1, ..., 0] = 1
+    same(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10), feeds)

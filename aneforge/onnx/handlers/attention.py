@@ -10,13 +10,14 @@ import numpy as np
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor, const
-from ...ops.attend import MASKED, Attended, grouped_attention
-from ..node import Node, broadcast, wholes
+from ...ops.attend import MASKED, Attended, additive_mask, grouped_attention
+from ..node import FLOATS, Node, broadcast, wholes
 from ..registry import Any_, Known, onnx_op
 from ..tensors import Array
 
-_LEAST = float(np.finfo(np.float32).min)
-"""Below it is only minus infinity; in fp16 it is -65504, to which finite numbers are narrowed."""
+LEAST = {name: float(np.finfo(name).min) for name in FLOATS}
+"""A bias that is not above its dtype's lowest number closes a key, as minus infinity does (so has ONNX Runtime it). In
+fp16 it is -65504, to which finite numbers are narrowed."""
 
 
 def split_heads(x: Tensor, heads: int, what: str) -> Tensor:
@@ -38,14 +39,16 @@ class Masks:
     """What every query of `shape` [B, H, S, T] may see, known and not.
 
     `allowed` and `bias` are known and broadcast to `shape`; `open` are run-time masks of 0 and 1, `added` run-time
-    biases, whose minus infinities close a key as well.
+    biases, each with what it closes.
     """
 
     shape: tuple[int, ...]
     allowed: Array = field(default_factory=lambda: np.ones((1, 1), bool))
     bias: Array | None = None
     open: list[Tensor] = field(default_factory=list)
-    added: list[Tensor] = field(default_factory=list)
+    added: list[tuple[Tensor, Tensor | None]] = field(default_factory=list)
+    raw: list[Tensor] = field(default_factory=list)
+    lowest: float = LEAST["float32"]
 
     def terms(self) -> list[Tensor]:
         """What is added to the scores: nothing below MASKED, which fp16 holds and whose exponential is 0 (Q27)."""
@@ -54,15 +57,24 @@ class Masks:
         if known.any():
             terms.append(const(np.maximum(known, np.float32(MASKED)).astype(np.float32)))
         terms += [ops.mul(ops.sub(mask, 1.0), -MASKED) for mask in self.open]
-        return terms + [ops.maximum(bias, MASKED) for bias in self.added]
+        return terms + [term for term, _ in self.added]
+
+    def add(self, bias: Tensor) -> None:
+        """One more run-time bias."""
+        self.raw.append(bias)
+        self.added.append(additive_mask(bias, self.lowest))
+
+    def seen(self) -> Array:
+        """What the known masks leave open."""
+        return self.allowed if self.bias is None else self.allowed & (self.bias > self.lowest)
 
     def live(self) -> Tensor | None:
         """0 for a query that may see no key, 1 for others, [.., S, 1]; None where all may."""
-        seen = self.allowed if self.bias is None else self.allowed & (self.bias > -np.inf)
-        if not self.open and not self.added:
+        seen = self.seen()
+        open_ = [*self.open, *(mask for _, mask in self.added if mask is not None)]
+        if not open_:
             alive = seen.any(-1, keepdims=True)
             return None if alive.all() else const(alive.astype(np.float32))
-        open_ = [*self.open, *(ops.as_mask(ops.greater_equal(bias, _LEAST)) for bias in self.added)]
         if not seen.all():
             open_.append(const(seen.astype(np.float32)))
         both = open_[0]
@@ -72,7 +84,7 @@ class Masks:
 
     def biased(self, scores: Tensor) -> Tensor:
         """The scores with everything added as it is: minus infinity where a key is closed."""
-        for bias in self.added:
+        for bias in self.raw:
             scores = ops.add(scores, bias)
         closed = self.allowed
         if self.bias is not None:
@@ -101,6 +113,7 @@ def _add_mask(node: Node, masks: Masks, position: int) -> None:
     ):
         raise Refused("attribute form", f"an attn_mask of shape {shape} for scores of {masks.shape}")
     value = node.value(position)
+    masks.lowest = LEAST.get(dtype.name, masks.lowest)
     cells = [(0, 0)] * (len(shape) - 1) + [(0, short)]
     if isinstance(value, np.ndarray):
         if dtype.kind == "b":
@@ -115,9 +128,9 @@ def _add_mask(node: Node, masks: Masks, position: int) -> None:
         mask = node.mask(position)
         masks.open.append(ops.pad_any(mask, cells) if short else mask)
         return
-    masks.added.append(node.tensor(position))
+    bias = node.tensor(position)
+    masks.add(ops.pad_any(bias, cells, value=MASKED) if short else bias)
     if short:
-        masks.added[-1] = ops.pad_any(masks.added[-1], cells, value=MASKED)
         masks.allowed = masks.allowed & (np.arange(keys) < shape[-1])
 
 

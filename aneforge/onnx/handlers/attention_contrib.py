@@ -91,7 +91,7 @@ def _attended(
     if bias is not None:
         if broadcast(bias.shape, masks.shape) != masks.shape:
             raise Refused("attribute form", f"an attention_bias of shape {bias.shape} for scores of {masks.shape}")
-        masks.added.append(bias)
+        masks.add(bias)
     if causal:
         if count + past != keys:
             raise Refused("attribute form", f"unidirectional, with {count} queries for {keys} keys")
