@@ -88,7 +88,9 @@ def function_of(scope: Scope, view: NodeView) -> GraphView | None:
         if a.default_value.type != AttributeProto.UNDEFINED
     }
     graph = _graph(function, view, {**defaults, **attributes})
-    return from_function(graph, {o.domain: o.version for o in function.opset_import}, scope.view.ir_version)
+    # A function of another domain (ai.onnx.preview) may leave out which opset of ai.onnx it means: then the model's.
+    opsets = {**scope.view.opsets, **{o.domain: o.version for o in function.opset_import}}
+    return from_function(graph, opsets, scope.view.ir_version)
 
 
 def _newest(versions: Sequence[int], version: int) -> int | None:

@@ -23,6 +23,7 @@ def suite(prefix: str, *names: str) -> list[tuple[str, onnx.ModelProto, dict, di
     ("AffineGrid", "test_affine_grid_3d", 2),
     ("CausalConvWithState", "test_causal_conv_with_state_", 12),
     ("CenterCropPad", "test_center_crop_pad_", 6),
+    ("FlexAttention", "test_flexattention", 5),
     ("LinearAttention", "test_linear_attention_", 14),
     ("SwiGLU", "test_swiglu", 3),
 ])  # fmt: skip
