@@ -288,6 +288,13 @@ def whole(value: Array, what: str) -> int:
     return int(value.reshape(-1)[0])
 
 
+def flag(value: int, what: str) -> bool:
+    """An attribute that is 0 or 1; what other numbers mean, runtimes do not agree on."""
+    if value not in (0, 1):
+        raise Refused("attribute form", f"{what} = {value}; 0 and 1 are allowed")
+    return value == 1
+
+
 def wholes(value: Array) -> list[int]:
     """The integers of a constant, flat."""
     return [int(v) for v in value.reshape(-1)]

@@ -114,6 +114,8 @@ def test_many_queries_are_taken_in_blocks() -> None:
     ((Q, K, K, c(np.full((4, 6), np.inf, np.float32))), {}, "data type: the constant attn_mask"),
     ((Q, K, K, None, None, None, np.array([4, 6])), {}, "computed parameter: its 'nonpad_kv_seqlen'"),
     ((Q, K, K, None, None, None, c([4, 7])), {}, "attribute form: nonpad_kv_seqlen"),
+    ((Q, K, K), {"is_causal": 2}, "attribute form: is_causal = 2; 0 and 1"),
+    (((2, 4, 24), (2, 3, 6, 8), (2, 3, 6, 8)), {"q_num_heads": 3, "kv_num_heads": 3}, "rank: K of rank 4"),
     ((Q, K, K), {"softcap": -1.0}, "attribute form: a softcap"),
     ((Q, K, K), {"left_window_size": -3}, "attribute form: a window"),
 ])  # fmt: skip
@@ -127,3 +129,15 @@ def test_the_target_takes_it(mask: Any) -> None:
     model, _ = build(Row("Attention", 23, (Q, K, K, mask), {"is_causal": 1, "softcap": 3.0}))
     done = import_graph(from_model(model), check=passes.check_node)
     assert refusals(done) == []
+
+
+@pytest.mark.parametrize(("row", "words"), [
+    (Row("RotaryEmbedding", 23, (Q, c(np.ones((9, 2))), c(np.ones((9, 2))), c(np.ones((2, 4), int))), {"rotary_embedding_dim": 5}), "attribute form: rotary_embedding_dim = 5"),
+    (Row("RotaryEmbedding", 23, (Q, c(np.ones((9, 4))), c(np.ones((9, 4))), c(np.ones((2, 4), int))), {"interleaved": 3}), "attribute form: interleaved = 3"),
+    (Row("RotaryEmbedding", 23, (Q, c(np.ones((9, 4))), c(np.ones((9, 4))), c(np.full((2, 4), 9))), {}), "attribute form: position_ids beyond"),
+    (Row("MultiHeadAttention", 17, ((2, 4, 24), (1, 4, 24), (2, 4, 24)), {"num_heads": 3}, domain="com.microsoft"), "attribute form: query"),
+    (Row("SkipSimplifiedLayerNormalization", 17, ((2, 8), (2, 8), c(np.ones(7))), {}, domain="com.microsoft"), "attribute form: gamma"),
+])  # fmt: skip
+def test_refusals_of_its_relatives(row: Row, words: str) -> None:
+    (reason,) = refusals(imported(build(row)[0]))
+    assert reason.startswith(words)

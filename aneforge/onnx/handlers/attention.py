@@ -11,7 +11,7 @@ from ... import ops
 from ...errors import Refused
 from ...ir import Tensor, const
 from ...ops.attend import MASKED, Attended, additive_mask, grouped_attention
-from ..node import FLOATS, Node, broadcast, wholes
+from ..node import FLOATS, Node, broadcast, flag, wholes
 from ..registry import Any_, Known, onnx_op
 from ..tensors import Array
 
@@ -22,6 +22,8 @@ fp16 it is -65504, to which finite numbers are narrowed."""
 
 def split_heads(x: Tensor, heads: int, what: str) -> Tensor:
     """[B, S, H * D] as [B, H, S, D]."""
+    if x.rank != 3:
+        raise Refused("rank", f"{what} of rank {x.rank} where the others are packed")
     batch, count, width = x.shape
     if heads < 1 or width % heads:
         raise Refused("attribute form", f"{heads} heads of {what} of shape {x.shape}")
@@ -166,11 +168,11 @@ def attention(
     past = 0
     if past_key is not None and past_value is not None:
         past = past_key.shape[2] if past_key.rank == 4 else 0
-        K, V = _joined(past_key, K, "past_key"), _joined(past_value, V, "past_value")
+        K, V = joined(past_key, K, "past_key"), joined(past_value, V, "past_value")
     masks = _masks(node, Q, K, V)
     if attn_mask is not None or node.has(3):
         _add_mask(node, masks, 3)
-    _positions(node, masks, past, nonpad_kv_seqlen, bool(is_causal), left_window_size, right_window_size)
+    _positions(node, masks, past, nonpad_kv_seqlen, flag(is_causal, "is_causal"), left_window_size, right_window_size)
     wants_scores = node.wanted(3)
     if softcap < 0 or scale == 0:
         raise Refused("attribute form", f"a softcap of {softcap}, a scale of {scale}")
@@ -188,7 +190,8 @@ def attention(
     return [y, K, V, _tap(made, masks, qk_matmul_output_mode) if wants_scores else None]
 
 
-def _joined(past: Tensor, new: Tensor, what: str) -> Tensor:
+def joined(past: Tensor, new: Tensor, what: str) -> Tensor:
+    """What was cached [B, H, P, D], and what is new."""
     if past.rank != 4 or new.rank != 4 or (*past.shape[:2], past.shape[3]) != (*new.shape[:2], new.shape[3]):
         raise Refused("attribute form", f"{what} of shape {past.shape} for {new.shape}")
     return ops.concat_any([past, new], 2)
@@ -209,7 +212,7 @@ def _positions(node: Node, masks: Masks, past: int, lengths: Array | None, causa
     offset = np.full((1, 1, 1, 1), past)
     if lengths is not None:
         valid = wholes(lengths)
-        if len(valid) != batch or past or min(valid) < 0 or max(valid) > keys:
+        if lengths.shape != (batch,) or past or min(valid) < 0 or max(valid) > keys:
             raise Refused("attribute form", f"nonpad_kv_seqlen {valid} for {batch} sequences of {keys} keys")
         ends = np.asarray(valid).reshape(batch, 1, 1, 1)
         masks.allowed = masks.allowed & (np.arange(keys) < ends)

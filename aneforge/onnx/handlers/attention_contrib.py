@@ -11,10 +11,10 @@ from ... import ops
 from ...errors import Refused
 from ...ir import Tensor
 from ...ops.attend import grouped_attention
-from ..node import Node, broadcast, finite
+from ..node import Node, broadcast, finite, flag
 from ..registry import Known, onnx_op
 from ..tensors import Array
-from .attention import Masks, merge_heads, split_heads
+from .attention import Masks, joined, merge_heads, split_heads
 from .contrib import MS
 
 
@@ -36,6 +36,7 @@ def multi_head_attention(
     unidirectional: int = 0,
 ) -> list[Tensor | None]:
     """query [B, S, H * D], key [B, T, H * D] or [B, H, T, D], value alike."""
+    causal = flag(unidirectional, "unidirectional")
     if key is None or value is None or query.rank != 3 or key.rank != value.rank or key.rank not in (3, 4):
         raise Refused("attribute form", "MultiHeadAttention of packed queries, keys or values")
     widths = [query.shape[2], key.shape[2], value.shape[2]]
@@ -43,13 +44,13 @@ def multi_head_attention(
     given = [query, key, value]
     given = [x if b is None else ops.add(x, b) for x, b in zip(given, [*parts, None, None], strict=False)]
     q, k, v = (split_heads(x, num_heads, "an input") if x.rank == 3 else x for x in given)
+    if (past_key is None) != (past_value is None):
+        raise Refused("attribute form", "past_key without past_value, or the reverse")
     past = 0
     if past_key is not None and past_value is not None:
-        past = past_key.shape[2] if past_key.rank == 4 else 0
-        if past_key.rank != 4 or past_value.rank != 4:
-            raise Refused("rank", "past_key and past_value have rank 4")
-        k, v = ops.concat_any([past_key, k], 2), ops.concat_any([past_value, v], 2)
-    y = _attended(q, k, v, past, key_padding_mask, mask_filter_value, attention_bias, scale, bool(unidirectional))
+        k, v = joined(past_key, k, "past_key"), joined(past_value, v, "past_value")
+        past = past_key.shape[2]
+    y = _attended(q, k, v, past, key_padding_mask, mask_filter_value, attention_bias, scale, causal)
     return [y, k, v]
 
 
@@ -118,6 +119,7 @@ def attention(
     unidirectional: int = 0,
 ) -> list[Tensor | None]:
     """Projection and attention in one: x [B, S, I], weights [I, 3 * H * D]; past and present [2, B, H, P, D]."""
+    causal = flag(unidirectional, "unidirectional")
     if do_rotary or x.rank != 3 or weights.ndim != 2 or weights.shape[0] != x.shape[2]:
         raise Refused("attribute form", f"do_rotary, or x of shape {x.shape} with weights of {weights.shape}")
     widths = list(qkv_hidden_sizes) or [weights.shape[1] // 3] * 3
@@ -136,8 +138,8 @@ def attention(
             raise Refused("attribute form", f"past of shape {past.shape} for keys of {k.shape}")
         earlier = past.shape[3]
         old = [ops.reshape(ops.slice_axis(past, 0, i, 1), past.shape[1:]) for i in range(2)]
-        k, v = ops.concat_any([old[0], k], 2), ops.concat_any([old[1], v], 2)
-    y = _attended(q, k, v, earlier, mask_index, mask_filter_value, attention_bias, scale, bool(unidirectional))
+        k, v = joined(old[0], k, "past"), joined(old[1], v, "past")
+    y = _attended(q, k, v, earlier, mask_index, mask_filter_value, attention_bias, scale, causal)
     if not node.wanted(1):
         return [y, None]
     if k.shape != v.shape:

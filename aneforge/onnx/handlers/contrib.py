@@ -166,7 +166,8 @@ def skip_layer_normalization(
 ) -> list[Tensor | None]:
     """LayerNormalization of x + skip + bias; the fourth output is that sum."""
     total = _skipped(node, x, skip, bias)
-    y = ops.layer_norm_fp16(total, x.rank - 1, gamma, beta, nonnegative(epsilon))
+    shift = None if beta is None else _row(beta, x, "beta")
+    y = ops.layer_norm_fp16(total, x.rank - 1, _row(gamma, x, "gamma"), shift, nonnegative(epsilon))
     return [y, None, None, total]
 
 
@@ -176,11 +177,18 @@ def skip_simplified_layer_normalization(
 ) -> list[Tensor | None]:
     """RMSNormalization of x + skip + bias; the fourth output is that sum."""
     total = _skipped(node, x, skip, bias)
-    return [ops.rms_norm(total, x.rank - 1, finite(gamma, "gamma"), nonnegative(epsilon)), None, None, total]
+    return [ops.rms_norm(total, x.rank - 1, _row(gamma, x, "gamma"), nonnegative(epsilon)), None, None, total]
 
 
 def _skipped(node: Node, x: Tensor, skip: Tensor, bias: Array | None) -> Tensor:
     if broadcast(x.shape, skip.shape) != x.shape:
         raise Refused("attribute form", f"a skip of shape {skip.shape} for {x.shape}")
     total = ops.add(x, skip)
-    return total if bias is None else ops.add(total, node.const(bias, "bias"))
+    return total if bias is None else ops.add(total, node.const(_row(bias, x, "bias"), "bias"))
+
+
+def _row(value: Array, x: Tensor, what: str) -> Array:
+    """A parameter along the last axis of x."""
+    if value.shape != x.shape[-1:]:
+        raise Refused("attribute form", f"{what} of shape {value.shape} for {x.shape}")
+    return finite(value, what)

@@ -11,7 +11,7 @@ from ... import ops
 from ...errors import Refused
 from ...ir import Tensor, const
 from ...ops.recurrent import Activation, Layer, State, gru, lstm, rnn
-from ..node import Node, finite
+from ..node import Node, finite, flag
 from ..registry import Known, Value, onnx_op
 from ..tensors import Array
 
@@ -84,9 +84,7 @@ class _Form:
 
     def __init__(self, node: Node, x: Tensor, w: Array, r: Array, gates: int, attributes: dict[str, Any]) -> None:
         self.node = node
-        self.layout = attributes["layout"]
-        if self.layout not in (0, 1):
-            raise Refused("attribute form", f"layout = {self.layout}")
+        self.layout = flag(attributes["layout"], "layout")
         if x.rank != 3 or w.ndim != 3 or r.ndim != 3:
             raise Refused("rank", f"X of rank {x.rank}, W of {w.ndim}, R of {r.ndim}; all have 3")
         self.x = ops.transpose(x, (1, 0, 2)) if self.layout else x
@@ -109,6 +107,8 @@ class _Form:
         for value, what in ((w, "W"), (r, "R")):
             node.const(value.reshape(-1), what)
         self.clip = attributes["clip"]
+        if self.clip is not None and not self.clip > 0:
+            raise Refused("attribute form", f"clip = {self.clip}")
         names = attributes["activations"]
         count = {1: 1, 3: 2, 4: 3}[gates]
         defaults = {1: ["Tanh"], 3: ["Sigmoid", "Tanh"], 4: ["Sigmoid", "Tanh", "Tanh"]}[gates]
@@ -145,7 +145,7 @@ class _Form:
 
     def _lengths(self, value: Array) -> list[int] | None:
         lengths = [int(v) for v in value.reshape(-1)]
-        if len(lengths) != self.batch or min(lengths) < 1 or max(lengths) > self.steps:
+        if value.shape != (self.batch,) or min(lengths) < 1 or max(lengths) > self.steps:
             raise Refused("attribute form", f"sequence_lens {lengths} for {self.batch} sequences of {self.steps} steps")
         return None if min(lengths) == self.steps else lengths
 
@@ -242,7 +242,7 @@ def gru_(
         "activations": activations, "activation_alpha": activation_alpha, "activation_beta": activation_beta,
         "clip": clip, "direction": direction, "hidden_size": hidden_size, "layout": layout,
     })  # fmt: skip
-    late = bool(linear_before_reset)
+    late = flag(linear_before_reset, "linear_before_reset")
     return form.run(
         lambda x, layer, states, d: gru(x, layer, states[0], late),
         B,
@@ -277,9 +277,10 @@ def lstm_(
         "activations": activations, "activation_alpha": activation_alpha, "activation_beta": activation_beta,
         "clip": clip, "direction": direction, "hidden_size": hidden_size, "layout": layout,
     })  # fmt: skip
+    coupled = flag(input_forget, "input_forget")
     holes = None if P is None else form.parameter(P, "P", 3)
 
     def run(x: Tensor, layer: Layer, states: list[State], d: int) -> tuple[Tensor, list[State]]:
-        return lstm(x, layer, states[0], states[1], None if holes is None else holes[d], bool(input_forget))
+        return lstm(x, layer, states[0], states[1], None if holes is None else holes[d], coupled)
 
     return form.run(run, B, sequence_lens, [(initial_h, "initial_h"), (initial_c, "initial_c")])

@@ -7,7 +7,7 @@ import numpy as np
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor
-from ..node import Node, finite
+from ..node import Node, finite, flag
 from ..registry import Known, Value, onnx_op
 from ..tensors import Array
 
@@ -27,7 +27,9 @@ def rotary_embedding(
     """x [B, H, S, D] or [B, S, H * D]; caches [B, S, n], or [P, n] with known positions [B, S]."""
     split = _split(x, num_heads)
     n = (rotary_embedding_dim or split.shape[-1]) // 2
-    return _turned(x, split, cos_cache, sin_cache, position_ids, n, bool(interleaved))
+    if rotary_embedding_dim % 2:
+        raise Refused("attribute form", f"rotary_embedding_dim = {rotary_embedding_dim}, which is odd")
+    return _turned(x, split, cos_cache, sin_cache, position_ids, n, flag(interleaved, "interleaved"))
 
 
 @onnx_op("RotaryEmbedding", since=(1,), domain="com.microsoft")
@@ -45,8 +47,9 @@ def rotary_embedding_of_runtime(
     scale: float = 1.0,
 ) -> Tensor:
     """As ONNX's; one position is that of the first token."""
-    if is_packed_batching or scale != 1.0:
-        raise Refused("attribute form", "is_packed_batching, or a scale")
+    if is_packed_batching or scale != 1.0 or rotary_embedding_dim % 2:
+        text = f"is_packed_batching, a scale of {scale}, or an odd rotary_embedding_dim ({rotary_embedding_dim})"
+        raise Refused("attribute form", text)
     if len(cos_cache.shape) != 2:
         raise Refused("rank", f"caches of shape {cos_cache.shape}")
     n = cos_cache.shape[-1]
@@ -56,7 +59,7 @@ def rotary_embedding_of_runtime(
     count = x.shape[1] if x.rank == 3 else x.shape[2]
     if position_ids.size == 1 and position_ids.ndim == 1:
         position_ids = np.tile(position_ids.reshape(1, 1) + np.arange(count), (x.shape[0], 1))
-    return _turned(x, split, cos_cache, sin_cache, position_ids, n, bool(interleaved))
+    return _turned(x, split, cos_cache, sin_cache, position_ids, n, flag(interleaved, "interleaved"))
 
 
 def _split(x: Tensor, heads: int) -> Tensor:
@@ -75,11 +78,12 @@ def _turned(
     batch, count = x.shape[0], x.shape[1] if packed else x.shape[2]
     if positions is None:
         wanted: tuple[int, ...] = (batch, count, n)
-    elif positions.shape != (batch, count):
-        raise Refused("attribute form", f"position_ids of shape {positions.shape} for {batch} times {count} tokens")
+    elif positions.shape != (batch, count) or positions.dtype.kind not in "iu":
+        text = f"position_ids ({positions.dtype}) of shape {positions.shape} for {batch} times {count} tokens"
+        raise Refused("attribute form", text)
     else:
         wanted = (*cos.shape[:1], n)
-        if positions.size and (positions.min() < 0 or positions.max() >= cos.shape[0]):
+        if cos.shape and positions.size and (positions.min() < 0 or positions.max() >= cos.shape[0]):
             raise Refused("attribute form", f"position_ids beyond the {cos.shape[0]} rows of the caches")
     if cos.shape != wanted or sin.shape != wanted or not 0 < 2 * n <= split.shape[-1]:
         raise Refused("attribute form", f"caches of shape {cos.shape} and {sin.shape} where {wanted} is needed")
