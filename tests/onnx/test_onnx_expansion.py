@@ -20,11 +20,11 @@ def suite(prefix: str, *names: str) -> list[tuple[str, onnx.ModelProto, dict, di
 
 @pytest.mark.skipif(not NEWEST, reason="the node tests of this onnx are other ones")
 @pytest.mark.parametrize(("op", "prefix", "count"), [
-    ("AffineGrid", "test_affine_grid_3d", 2),
     ("CausalConvWithState", "test_causal_conv_with_state_", 12),
-    ("CenterCropPad", "test_center_crop_pad_", 6),
     ("FlexAttention", "test_flexattention", 5),
     ("LinearAttention", "test_linear_attention_", 14),
+    ("NegativeLogLikelihoodLoss", "test_nllloss_", 16),
+    ("SoftmaxCrossEntropyLoss", "test_sce_", 30),
     ("SwiGLU", "test_swiglu", 3),
 ])  # fmt: skip
 def test_function_is_computed_on_the_engine(op: str, prefix: str, count: int) -> None:
@@ -78,19 +78,23 @@ def test_refusal_names_the_inner_node() -> None:
 
 
 def test_attributes_of_the_node_reach_its_function() -> None:
-    """align_corners is given to a node deep inside; the default where the node says nothing."""
-    theta = np.array([[[1, 0.5, 0.25], [0.125, 1, -0.5]]], np.float32)
-    theta = np.concatenate([theta, np.zeros((1, 2, 1), np.float32)], 2)
-    theta = np.concatenate([theta, np.array([[[0, 0, 1, 0]]], np.float32)], 1)
-    inputs = {"theta": (TensorProto.FLOAT, [1, 3, 4]), "size": (TensorProto.INT64, [5])}
-    size = np.array([1, 1, 2, 2, 3], np.int64)
-    for given, corners in (({"align_corners": 1}, True), ({"align_corners": 0}, False), ({}, False)):
-        done = imported(bake(one("AffineGrid", 20, inputs, given), {"size": size}))
-        got = compute(done, {"theta": theta})["o0"]
-        axes = [np.linspace(-1, 1, n) if corners else (2 * np.arange(n) + 1) / n - 1 for n in (2, 2, 3)]
-        z, y, x = np.meshgrid(*axes, indexing="ij")
-        points = np.stack([x, y, z, np.ones_like(x)], -1)
-        assert close(got, (points @ theta[0].T)[None].astype(np.float32), 1e-4, 1e-5) == ""
+    """`reduction` and `ignore_index` go through one function into another; the default where the node says nothing."""
+    scores, labels = np.random.RandomState(1).standard_normal((4, 5)).astype(np.float32), np.array([1, 0, 4, 0])
+    inputs = {"x": (TensorProto.FLOAT, [4, 5]), "target": (TensorProto.INT64, [4])}
+    logs = scores - np.log(np.exp(scores.astype(np.float64)).sum(1, keepdims=True))
+    losses = -logs[np.arange(4), labels]
+    for given, want in (
+        ({}, losses.mean()),
+        ({"reduction": "sum"}, losses.sum()),
+        ({"reduction": "none"}, losses),
+        ({"ignore_index": 0}, losses[labels != 0].mean()),
+        ({"ignore_index": 0, "reduction": "none"}, losses * (labels != 0)),
+    ):
+        assert ("", "SoftmaxCrossEntropyLoss") not in registry.handlers()
+        done = imported(bake(one("SoftmaxCrossEntropyLoss", 13, inputs, given), {"target": labels}))
+        assert refusals(done) == []
+        got = compute(done, {"x": scores})["o0"]
+        assert close(got, np.asarray(want, np.float32), 1e-4, 1e-5) == "", given
 
 
 def test_function_is_that_of_the_opset() -> None:
@@ -109,7 +113,7 @@ def test_function_is_that_of_the_opset() -> None:
 
 
 def test_absent_input_is_absent_in_the_function() -> None:
-    """CenterCropPad takes its axes from an attribute, CausalConvWithState its bias from an input that may be absent."""
+    """The bias of CausalConvWithState."""
     if not NEWEST:
         pytest.skip("CausalConvWithState is of opset 27")
     float_ = TensorProto.FLOAT
