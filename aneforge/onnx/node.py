@@ -103,10 +103,19 @@ class Node:
             self.proved[y] = span
         return y
 
-    def follow(self, y: Tensor, rule: Callable[..., Range]) -> Tensor:
-        """Notes what a result holds if that is known of all inputs: `rule` of their intervals."""
+    def follow(self, y: Tensor, rule: Callable[..., Range], rounds: bool = False) -> Tensor:
+        """Notes what a result holds if that is known of all inputs: `rule` of their intervals.
+
+        Args:
+            rounds: what it computes of floats is rounded, as its constants are: that may pass the bounds."""
         spans = ranges.known([self.range(i) for i in range(self.n_inputs) if self.has(i)])
-        return self.prove(y, None if spans is None else rule(*spans))
+        if spans is None:
+            return y
+        made = rule(*spans)
+        dtype = self.dtype(0)
+        if rounds and (dtype is None or dtype.kind not in "iu"):
+            made = ranges.blurred(made, max(map(ranges.size, (made, *spans))))
+        return self.prove(y, made)
 
     def proof(self, y: Tensor) -> Range | None:
         """What is known of a result: what its handler says, else what an operator that only moves elements was given."""

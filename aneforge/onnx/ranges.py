@@ -59,6 +59,11 @@ def widened(span: Range) -> Range:
     return min(low, span[0]), max(high, span[1])
 
 
+def blurred(span: Range, greatest: float) -> Range:
+    """An interval of floats computed from numbers of at most `greatest`, each rounded to fp16 once or twice."""
+    return span[0] - greatest * 2.0**-9, span[1] + greatest * 2.0**-9
+
+
 def demand_exact(span: Range | None, what: str) -> Range:
     """
     Raises:

@@ -113,6 +113,27 @@ def test_what_nothing_bounds_is_refused():
     assert "fp16 counts to 2048" in text
 
 
+def test_what_rounding_may_pass_is_no_bound():
+    """255 - 0.0625 is what is left of it in fp16, and 1 more than that after a product."""
+    cast = ("Cast", "m", "y", {"to": TensorProto.UINT8})
+    constants = {"lo": np.float32(0), "hi": np.float32(1), "k": np.float32(255.9)}
+    nodes = [("Clip", "x lo hi", "c", {}), ("Mul", "c k", "m", {}), cast]
+    assert reasons(nodes, {"x": X}, ["y"], constants)[0].startswith("data type: a cast of ")
+    nodes = [
+        ("Clip", "x lo hi", "c", {}),
+        ("Mul", "c k", "p", {}),
+        ("Min", "p top", "t", {}),
+        ("Max", "t lo", "m", {}),
+        cast,
+    ]
+    judge(
+        nodes,
+        {"x": np.array([-1, 0.5, 0.75, 2], np.float32)},
+        ["y"],
+        {**constants, "k": np.float32(254.5), "top": np.float32(255)},
+    )
+
+
 @pytest.mark.parametrize("kind", ["INT64", "INT32", "INT16", "UINT16", "UINT32", "UINT64"])
 def test_integers_that_come_in_are_not_known(kind):
     (text,) = reasons([("Abs" if kind[0] != "U" else "Identity", "x", "y", {})],

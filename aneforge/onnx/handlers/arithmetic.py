@@ -35,7 +35,7 @@ def aligned(node: Node, x: Value, y: Value, broadcast: int, axis: int | None) ->
 def _binary(op: str, join: Callable[[Tensor, Tensor], Tensor], spans: Callable[[Range, Range], Range]) -> None:
     @onnx_op(op, since=(1, 6, 7, 13, 14))
     def binary(node: Node, x: Number, y: Number, *, broadcast: int = 0, axis: int | None = None) -> Tensor:
-        return node.follow(join(x, aligned(node, x, y, broadcast, axis)), spans)
+        return node.follow(join(x, aligned(node, x, y, broadcast, axis)), spans, rounds=True)
 
 
 _binary("Add", ops.add, ranges.add)

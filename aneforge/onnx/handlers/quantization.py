@@ -153,7 +153,7 @@ def dequantize_linear(
         ranges.sub(node.range(0) or g.codes, (float(g.zero.min()), float(g.zero.max()))),
         (float(sizes.min()), float(sizes.max())),
     )
-    return node.prove(ops.dequantize(code, g.scale, g.zero), span)
+    return node.prove(ops.dequantize(code, g.scale, g.zero), ranges.blurred(span, ranges.size(span)))
 
 
 @onnx_op("QuantizeLinear", since=(1,), domain=MS)

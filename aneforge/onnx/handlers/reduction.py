@@ -25,6 +25,7 @@ def _reduce(
     over_nothing: Identity,
     noop: Identity | None,
     spans: Callable[[Range, int], Range] | None = None,
+    rounds: bool = False,
 ) -> None:
     """One of the Reduce operators.
 
@@ -32,11 +33,13 @@ def _reduce(
         over_nothing: what it is for a scalar.
         noop: what it is with noop_with_empty_axes and no axes; None where texts and implementations disagree.
         spans: what holds for a reduction of so many values of an interval; None: not of integers.
+        rounds: it rounds floats: nothing is said of them.
     """
 
     def proved(node: Node, y: Tensor, count: int) -> Tensor:
-        span = node.range(0)
-        return node.prove(y, None if span is None or spans is None else spans(span, count))
+        span, dtype = node.range(0), node.dtype(0)
+        whole = dtype is not None and dtype.kind in "iu"
+        return node.prove(y, None if span is None or spans is None or (rounds and not whole) else spans(span, count))
 
     @onnx_op(op, since=since)
     def reduce(
@@ -77,7 +80,7 @@ def _one_of(span: Range, count: int) -> Range:
     return span
 
 
-_reduce("ReduceSum", (1, 11, 13), ops.reduce_sum_wide, _same, _same, ranges.times)
+_reduce("ReduceSum", (1, 11, 13), ops.reduce_sum_wide, _same, _same, ranges.times, rounds=True)
 _reduce("ReduceMean", (1, 11, 13, 18), ops.reduce_mean_wide, _same, _same)
 _reduce("ReduceMax", (1, 11, 12, 13, 18, 20), ops.reduce_max, _same, _same, _one_of)
 _reduce("ReduceMin", (1, 11, 12, 13, 18, 20), ops.reduce_min, _same, _same, _one_of)
