@@ -153,6 +153,7 @@ const KernelTable& kernel_table() {
     register_matmul(t);
     register_pool(t);
     register_reduce(t);
+    register_sort(t);
     register_normalize(t);
     register_shape(t);
     register_rearrange(t);

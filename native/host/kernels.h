@@ -86,6 +86,7 @@ void register_conv(KernelTable&);
 void register_matmul(KernelTable&);
 void register_pool(KernelTable&);
 void register_reduce(KernelTable&);
+void register_sort(KernelTable&);
 void register_normalize(KernelTable&);
 void register_shape(KernelTable&);
 void register_rearrange(KernelTable&);

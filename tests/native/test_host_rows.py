@@ -66,6 +66,20 @@ def test_reduction_of_all_axes_and_of_infinities(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_topk_is_in_order_and_takes_the_first_of_equals(mode: str) -> None:
+    def oracle(x, k, axis, ascending, **_):
+        order = np.take(np.argsort(x if ascending else -x, axis, kind="stable"), np.arange(k), axis)
+        return np.take_along_axis(x, order, axis)
+
+    many = RNG.integers(-3, 4, size=(3, 5, 7)).astype(float)
+    wide = np.array([[np.inf, 1, -np.inf, np.inf, 0], [-np.inf] * 5])
+    for x, axis in itertools.product((many, RNG.normal(size=(3, 5, 7)), wide), (0, 1, -1)):
+        for k, ascending in itertools.product({1, x.shape[axis]}, (False, True)):
+            form = {"k": k, "axis": axis, "ascending": ascending, "sort": True, "return_indices": False}
+            check(mode, "topk", oracle, ulp=0, x=In(x), **form)
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_arg_reductions_take_the_first(mode: str) -> None:
     x = RNG.integers(-3, 4, size=(3, 5, 7)).astype(float)
     for axis, keep in itertools.product((0, 1, 2, -1), (False, True)):

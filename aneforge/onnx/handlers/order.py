@@ -50,6 +50,9 @@ def topk(
     extent = x.shape[at]
     if not 1 <= n <= extent:
         raise Refused("limit" if n == 0 else "attribute form", f"the first {n} of {extent} elements")
+    if not node.wanted(1) and _has_text(node, n):
+        native = ops.topk(x, n, at, not largest, True, False)[0]
+        return [node.prove(native, node.range(0)), None]
     if extent > COUNTED:
         raise Refused("limit", f"TopK over {extent} elements: fp16 counts to {COUNTED}")
     values, indices = ops.first_k(x, n, at, bool(largest), node.wanted(0), node.wanted(1))
@@ -58,3 +61,9 @@ def topk(
     if indices is not None:
         node.prove(indices, (0, extent - 1))
     return [values, indices]
+
+
+def _has_text(node: Node, k: int) -> bool:
+    """Whether the target has an operation for the values. Indices cannot leave it: they are int32, without a cast."""
+    target = node.scope.target
+    return target.supports("topk") is None and k not in target.limits.topk_refused_k
