@@ -54,6 +54,9 @@ def skeleton(model: ModelProto, tensors: Mapping[str, Array], external: External
             if node.op_type == "Einsum" and not _EQUATION.fullmatch(attribute.s):
                 # onnx's own inference (1.23) never comes back from some of these
                 raise ModelError(f"Einsum (node {node.name!r}) has the equation {attribute.s!r}, which is none")
+            if node.op_type == "GatherND" and attribute.name == "batch_dims" and attribute.i < 0:
+                # onnx's own inference (1.23) reads outside its memory
+                raise ModelError(f"GatherND (node {node.name!r}) has batch_dims = {attribute.i}")
     return out
 
 

@@ -13,6 +13,7 @@ documentation.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -182,6 +183,9 @@ def attributes_of(handler: Handler, node: Node) -> dict[str, Any]:
     raw = [name for name, value in given.items() if isinstance(value, (bytes, AttributeProto))]
     if raw:
         raise Refused("attribute form", f"the attribute {raw[0]!r} is neither a number nor text nor a tensor")
+    for name, value in given.items():
+        if any(isinstance(v, float) and math.isnan(v) for v in (value if isinstance(value, tuple) else (value,))):
+            raise Refused("attribute form", f"the attribute {name!r} is NaN")
     missing = [n for n, default in handler.attributes.items() if default is inspect.Parameter.empty and n not in given]
     if missing:
         raise Refused("attribute form", f"the attribute {missing[0]!r} is missing")

@@ -101,8 +101,12 @@ def slices(
     if any(len(values) != len(starts) for values in given if values is not None) or len(starts) > len(shape):
         raise Malformed(f"{len(starts)} starts, with other numbers of ends, axes or steps")
     cuts = [(0, d, 1) for d in shape]
+    seen: set[int] = set()
     for i, (start, end) in enumerate(zip(starts, ends, strict=True)):
         axis = wrap(axes[i] if axes is not None else i, len(shape))
+        if axis in seen:
+            raise Malformed(f"axis {axis} is cut twice")
+        seen.add(axis)
         step = steps[i] if steps is not None else 1
         if step == 0:
             raise Malformed("a step of 0")

@@ -92,7 +92,7 @@ def _contract(a: Tensor, la: list[str], b: Tensor, lb: list[str], later: set[str
     shared = [label for label in la if label in extent_b]
     for label in shared:
         if extent_a[label] != extent_b[label]:
-            if 1 not in (extent_a[label], extent_b[label]):
+            if 1 not in (extent_a[label], extent_b[label]) or not label.isdigit():  # an ellipsis broadcasts
                 raise Refused(
                     "attribute form", f"the label {label!r} stands for {extent_a[label]} and {extent_b[label]}"
                 )

@@ -12,6 +12,7 @@ from ...ir import Tensor
 from ..node import Node, finite
 from ..registry import Known, Value, onnx_op
 from ..windows import fill, transposed_pads, window
+from .layout import EXTENT
 
 
 def _kernel(x: Tensor, weight: Value, kernel_shape: Sequence[int] | None) -> tuple[int, ...]:
@@ -95,7 +96,7 @@ def conv_transpose(
     extra = fill("output_padding", output_padding, len(extents), 0)
     cuts = transposed_pads(extents, w, extra, output_shape, auto_pad)
     left = [(d - 1) * s + r - sum(cut) for d, s, r, cut in zip(extents, w.strides, w.reach, cuts, strict=True)]
-    if min(left) < 1:
+    if not 1 <= min(left) <= max(left) <= EXTENT:
         raise Refused("attribute form", f"pads that leave an output of {left}")
     b = None if bias is None else _weight(bias, "bias")
     make = ops.conv_transpose_volume if x.rank == 5 else ops.conv_transpose_any

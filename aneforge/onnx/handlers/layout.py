@@ -191,6 +191,8 @@ def expand(node: Node, x: Any_, target: Known) -> Tensor | Array:
         return _expand_blocks(node, given, wholes(target))
     x = node.data(0)
     shape = broadcast(x.shape, tuple(wholes(target)))
+    if math.prod(shape) > BUDGET:
+        raise Refused("limit", f"a result of {list(shape)}")
     return ops.broadcast_to(reshaped(x, (1,) * len(shape)) if x.rank == 0 else x, shape)
 
 

@@ -137,7 +137,7 @@ def lp_normalization(node: Node, x: Tensor, *, axis: int = -1, p: int = 2) -> Te
 def mean_variance_normalization(node: Node, x: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -> Tensor:
     """(x - mean) / standard deviation over `axes`."""
     return ops.standardize(
-        x, [wrap(a, x.rank) for a in axes], 1e-18
+        x, sorted({wrap(a, x.rank) for a in axes}), 1e-18
     )  # a constant row gives 0, as ONNX's 1e-9 beside the root
 
 
@@ -146,8 +146,8 @@ def lrn(node: Node, x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 
     """Over `size` neighbouring channels."""
     if x.rank < 3:
         raise Refused("rank", f"LRN of rank {x.rank}")
-    if size % 2 == 0:
-        raise Refused("attribute form", f"LRN over an even number of channels, {size}: runtimes disagree")
+    if size < 1 or size % 2 == 0:
+        raise Refused("attribute form", f"LRN over {size} channels; of even numbers runtimes disagree")
     if alpha < 0 or bias <= 0:
         raise Refused("attribute form", f"LRN with alpha {alpha} and bias {bias}")
     return ops.response_norm(x, size, alpha, beta, bias)

@@ -83,6 +83,8 @@ def roi_align(
     count, outs = len(rois), (output_height, output_width)
     if x.rank != 4 or rois.shape != (count, 4) or batch.shape != (count,) or count < 1 or min(outs) < 1:
         raise Refused("attribute form", f"{rois.shape} regions of {x.shape}")
+    if not math.isfinite(spatial_scale) or np.abs(finite(rois, "rois") * np.float32(spatial_scale)).max() > EXTENT:
+        raise Refused("limit", f"regions far outside an image of {x.shape}, scaled by {spatial_scale}")
     if batch.min() < 0 or batch.max() >= x.shape[0]:
         raise Refused("attribute form", f"batches {batch.tolist()} of {x.shape[0]}")
     n, c, h, w = x.shape
