@@ -17,12 +17,17 @@ from ..tensors import Array
 
 
 @onnx_op("Gather", since=(1, 11, 13), layout=True)
-def gather(node: Node, x: Data, indices: Known, *, axis: int = 0) -> Tensor:
-    """Indices of any rank, negative ones from the end."""
-    at = wrap(axis, x.rank)
+def gather(node: Node, x: Any_, indices: Known, *, axis: int = 0) -> Tensor | Array:
+    """Indices of any rank, negative ones from the end. Beyond rank 5 with the axes before and after as one."""
+    given = node.shape(0)
+    at = wrap(axis, len(given))
     ids = indices.astype(np.int64)
-    _inside(ids, x.shape[at])
-    return _take(x, ids, at)
+    _inside(ids, given[at])
+    before, after = given[:at], given[at + 1 :]
+    if max(len(given), len(given) - 1 + ids.ndim) <= MAX_RANK:
+        return _take(node.data(0), ids, at)
+    three = reshaped(node.elements(0), (math.prod(before), given[at], math.prod(after)))
+    return node.shaped(ops.gather_constant(three, ids.reshape(-1), 1), (*before, *ids.shape, *after))
 
 
 @onnx_op("GatherND", since=(11, 12, 13), layout=True)
