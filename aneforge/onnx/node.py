@@ -236,6 +236,13 @@ class Node:
             return self.const(value.astype(np.float32), name)
         return ops.cast(value, "fp16") if value.dtype == "uint8" else value
 
+    def nothing(self, shape: tuple[int, ...]) -> Array:
+        """A result without elements, of the type of input 0: there is one only, so it is known."""
+        dtype = self.dtype(0)
+        if dtype is None:
+            raise Refused("data type", "an empty result of unknown type")
+        return np.zeros(shape, dtype)
+
     def elements(self, i: int) -> Tensor:
         """As `data`, but of any rank: the elements in order, in a shape that may merge axes. See `shaped`."""
         value = self.value(i)

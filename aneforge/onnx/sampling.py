@@ -109,39 +109,66 @@ def roi_matrix(
 ) -> Array:
     """RoiAlign's means: the matrix [out H * out W, H * W] of one region (x1, y1, x2, y2)."""
     affordable(math.prod(outs), math.prod(extents))
-    offset = np.float32(0.5 if half_pixel else 0)
-    corners = roi.astype(np.float32) * np.float32(scale) - offset
-    lines = []
-    for axis in (0, 1):  # rows, columns
-        start = corners[1 - axis]
-        width = corners[3 - axis] - start
-        if not half_pixel:
-            width = max(width, np.float32(1))
-        step = width / np.float32(outs[axis])
-        samples = ratio if ratio > 0 else math.ceil(step)
-        if ratio <= 0 and abs(step - round(step)) < 1e-5 and step != round(step):
-            raise Refused("attribute form", "a number of samples that the last bit of a region decides")
-        if samples > 1 << 10:
-            raise Refused("limit", f"a region with {samples} samples in a bin")
-        samples = max(0, samples)  # an empty region gives zeros
-        at = start + np.arange(outs[axis])[:, None] * step + (np.arange(samples) + 0.5) * step / max(1, samples)
-        lines.append(_roi_line(at.astype(np.float64), extents[axis]))
-    rows, columns = lines
+    rows, columns = (
+        _roi_line(_roi_places(roi, axis, outs[axis], ratio, scale, half_pixel), extents[axis]) for axis in (0, 1)
+    )
     # A sample counts where both its coordinates are inside; the mean is over all of them, and a product of means.
     joined = np.einsum("ph,qw->pqhw", rows, columns)
     return np.asarray(joined.reshape(math.prod(outs), math.prod(extents)))
 
 
-def _roi_line(at: Array, extent: int) -> Array:
-    """Mean weights [out, extent] of samples [out, samples] along one axis: linear, the end beyond the ends by up to one,
-    nothing farther out."""
+def roi_corners(
+    roi: Array, extents: tuple[int, int], outs: tuple[int, int], ratio: int, scale: float, half_pixel: bool
+) -> Array:
+    """RoiAlign's candidates for a maximum: [out H * out W, candidates, H * W]. Runtimes take the greatest of the four
+    weighted corners of each sample, not of their sums."""
+    at = [_roi_places(roi, axis, outs[axis], ratio, scale, half_pixel) for axis in (0, 1)]
+    (rows, up), (columns, across) = (_roi_taps(a, d) for a, d in zip(at, extents, strict=True))
+    count = rows.shape[1] * columns.shape[1]
+    bins, cells = math.prod(outs), math.prod(extents)
+    affordable(bins * max(1, count), cells)
+    if not count:
+        return np.zeros((bins, 1, cells))
+    index = (rows[:, None, :, None] * extents[1] + columns[None, :, None, :]).reshape(bins, count)
+    weight = (up[:, None, :, None] * across[None, :, None, :]).reshape(bins, count)
+    matrix = np.zeros((bins, count, cells))
+    np.put_along_axis(matrix, index[..., None], weight[..., None], 2)
+    return matrix
+
+
+def _roi_places(roi: Array, axis: int, out: int, ratio: int, scale: float, half_pixel: bool) -> Array:
+    """Coordinates [out, samples] along rows (axis 0) or columns; an empty region has no samples."""
+    offset = np.float32(0.5 if half_pixel else 0)
+    corners = roi.astype(np.float32) * np.float32(scale) - offset
+    start = corners[1 - axis]
+    width = corners[3 - axis] - start
+    if not half_pixel:
+        width = max(width, np.float32(1))
+    step = width / np.float32(out)
+    samples = ratio if ratio > 0 else max(0, math.ceil(step))
+    if ratio <= 0 and abs(step - round(step)) < 1e-5 and step != round(step):
+        raise Refused("attribute form", "a number of samples that the last bit of a region decides")
+    if samples > 1 << 10:
+        raise Refused("limit", f"a region with {samples} samples in a bin")
+    at = start + np.arange(out)[:, None] * step + (np.arange(samples) + 0.5) * step / max(1, samples)
+    return np.asarray(at, np.float64)
+
+
+def _roi_taps(at: Array, extent: int) -> tuple[Array, Array]:
+    """Indices and weights [out, samples * 2] of the two neighbours: the end beyond the ends by up to one, nothing
+    farther out."""
     inside = (at >= -1) & (at <= extent)
     at = np.clip(at, 0, extent - 1)
-    low = np.minimum(np.floor(at).astype(np.int64), extent - 1)
-    high = np.minimum(low + 1, extent - 1)
+    low = np.floor(at).astype(np.int64)
     t = at - low
+    index = np.stack([low, np.minimum(low + 1, extent - 1)], -1)
+    weight = np.where(inside[..., None], np.stack([1 - t, t], -1), 0)
+    return index.reshape(len(at), -1), weight.reshape(len(at), -1)
+
+
+def _roi_line(at: Array, extent: int) -> Array:
+    """Mean weights [out, extent] of samples [out, samples] along one axis."""
+    index, weight = _roi_taps(at, extent)
     matrix = np.zeros((len(at), extent))
-    line = np.broadcast_to(np.arange(len(at))[:, None], at.shape)
-    np.add.at(matrix, (line, low), np.where(inside, 1 - t, 0))
-    np.add.at(matrix, (line, high), np.where(inside, t, 0))
+    np.add.at(matrix, (np.arange(len(at))[:, None], index), weight)
     return np.asarray(matrix / max(1, at.shape[1]))

@@ -235,6 +235,10 @@ def arithmetic() -> Iterator[Row]:
     for op in ("Sqrt", "Log", "Reciprocal"):
         yield Row(op, 13, (positive,))
     yield Row("Round", 11, (np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 1023.5, 2047, 0.49975586], np.float32),))
+    mixed = c([[0.0, 1.0, 2.0, 3.0], [-1.0, 2.0, 1.0, 0.0]])
+    yield Row("Pow", 13, (normal(2, 4), mixed))
+    yield Row("Pow", 13, (normal(3, 1), c([2, 3, 5])))
+    yield Row("Pow", 13, (np.abs(normal(3, 1)) + 0.25, c([0.5, 1.5, -0.5])))
 
 
 def elementary() -> Iterator[Row]:

@@ -74,6 +74,12 @@ def samples() -> Iterator[Row]:
         old = {**form, "coordinate_transformation_mode": "output_half_pixel"}
         yield Row("RoiAlign", 16, ((2, 3, 8, 9), rois, c([0, 1, 1, 0])), old)
         yield Row("RoiAlign", 10, ((2, 3, 8, 9), rois, c([1, 1, 0, 0])), form)
+        largest = {**form, "mode": "max"}
+        yield Row("RoiAlign", 16, ((2, 3, 8, 9), rois, c([0, 1, 1, 0])), largest)
+        yield Row("RoiAlign", 10, ((2, 3, 8, 9), rois, c([1, 1, 0, 0])), largest)
+    boxes = c([[0.0, 1.0, 0.0, 6.0, 5.0], [1.0, 3.0, 2.0, 8.0, 7.0], [1.0, 0.0, 0.0, 8.0, 7.0]])
+    yield Row("MaxRoiPool", 1, ((2, 3, 8, 9), boxes), {"pooled_shape": [2, 3]})
+    yield Row("MaxRoiPool", 1, ((2, 3, 8, 9), boxes), {"pooled_shape": [1, 1], "spatial_scale": 0.72})
     yield Row("Col2Im", 18, ((2, 3 * 6, 12), c([4, 6]), c([2, 3])), {"pads": [0, 0, 0, 0]})
     yield Row("Col2Im", 18, ((1, 2 * 4, 9), c([5, 6]), c([2, 2])), {"strides": [2, 2], "pads": [0, 0, 1, 0]})
     yield Row("Col2Im", 18, ((1, 2 * 4, 9), c([5, 5]), c([2, 2])), {"dilations": [2, 2]})

@@ -66,6 +66,8 @@ def mistaken() -> Iterator[Row]:
     yield Row("BatchNormalization", 15, ((4, 3), w(3), w(3), w(3), c(np.abs(normal(3)) + 0.5)))
     yield Row("Gather", 13, (x, c(-1)), {"axis": 1})
     yield Row("Slice", 9, (x,), {"starts": [1], "ends": [-1], "axes": [2]})
+    yield Row("Slice", 13, ((2, 6), c([1]), c([1])))  # nothing, which is known
+    yield Row("Split", 13, ((2, 6), c([4, 0, 2])), {"axis": 1}, 3)
     yield Row("Pad", 13, ((4, 5), c([0, -1, 1, -2])))
     yield Row("DepthToSpace", 13, ((1, 8, 2, 3),), {"blocksize": 2, "mode": "CRD"})
     yield Row("Concat", 13, ((2, 3), w(2, 4), (2, 1)), {"axis": 1})
@@ -96,7 +98,6 @@ def test_a_form_that_is_often_wrong(row: Row) -> None:
         (Row("GatherElements", 13, ((4, 2), np.array([[0, 1]]))), "computed parameter"),
         (Row("GridSample", 16, ((1, 1, 3, 3), (1, 2, 2, 2))), "computed parameter"),
         (Row("ConvTranspose", 13, ((1, 2, 3, 3), (2, 2, 2, 2))), "computed parameter"),
-        (Row("Slice", 13, ((2, 6), c([1]), c([1]))), "limit"),
         (Row("Compress", 11, ((2, 6), c([False, False])), {"axis": 0}), "limit"),
         (Row("ScatterND", 13, ((4, 2), c([[0], [0]]), (2, 2))), "attribute form"),
         (Row("MaxPool", 13, ((1, 1, 4, 4),), {"kernel_shape": [2, 2]}, 2), "no engine form"),

@@ -17,6 +17,9 @@ from ..ranges import Range
 from ..registry import Number, Value, onnx_op
 from ..shapes import aligned as aligned_shape
 
+MOST_POWERS = 8
+"""Different exponents that one Pow may have."""
+
 
 def aligned(node: Node, x: Value, y: Value, broadcast: int, axis: int | None) -> Any:
     """y as it stands to x: from version 7 on from the right; before, see `shapes.aligned`.
@@ -59,19 +62,22 @@ def div(node: Node, x: Number, y: Number, *, broadcast: int = 0, axis: int | Non
 
 @onnx_op("Pow", since=(1, 7, 12, 13, 15))
 def power(node: Node, x: Value, y: Value, *, broadcast: int = 0, axis: int | None = None) -> Tensor:
-    """A known exponent, one for all elements; or a known positive base: the engine's pow of others is unknown."""
+    """Known exponents, not many different ones; or a known positive base: the engine's pow of others is unknown."""
     y = aligned(node, x, y, broadcast, axis)
     shape = joint(x.shape, y.shape)
     if isinstance(y, np.ndarray):
         base = node.tensor(0)
         exponents = np.unique(y.astype(np.float64))
-        if len(exponents) != 1 or not np.isfinite(exponents[0]):
-            raise Refused(
-                "no engine form", "Pow with several exponents: the engine's pow is only known for positive bases"
-            )
-        if exponents[0] == 0:
-            return const(ops.filled(shape, 1.0))
-        return ops.broadcast_to(ops.power(base, float(exponents[0])), shape)
+        if not 1 <= len(exponents) <= MOST_POWERS or not np.isfinite(exponents).all():
+            raise Refused("no engine form", f"Pow with {len(exponents)} exponents; up to {MOST_POWERS} have a form")
+        powers = [
+            ops.broadcast_to(ops.power(base, float(p)), shape) if p else const(ops.filled(shape, 1.0))
+            for p in exponents
+        ]
+        result, full = powers[0], np.broadcast_to(y.astype(np.float64), shape)
+        for p, made in zip(exponents[1:], powers[1:], strict=True):  # selected, so that another's infinity is no matter
+            result = ops.where(const(full == p), made, result)
+        return result
     if isinstance(x, np.ndarray) and x.dtype.kind == "f" and np.isfinite(x).all() and (x > 0).all():
         return ops.pow(node.tensor(0), aligned(node, x, node.tensor(1), broadcast, axis))
     raise Refused("computed parameter", "Pow with an exponent computed at run time takes a known positive base")

@@ -145,7 +145,7 @@ def split(
     axis: int | None = None,
     split: Sequence[int] | None = None,
     num_outputs: int | None = None,
-) -> list[Tensor | None]:
+) -> list[Tensor | Array | None]:
     """Pieces of given extents, or equal ones (from 18 on the last may be smaller). Version 1 names no default axis."""
     if axis is None and node.since == 1:
         raise Refused("attribute form", "no axis")
@@ -154,10 +154,14 @@ def split(
     sizes = split_sizes(x.shape[at], explicit, num_outputs or node.n_outputs)
     if len(sizes) != node.n_outputs or (explicit is None and node.since < 18 and x.shape[at] % node.n_outputs):
         raise Refused("attribute form", f"{x.shape[at]} elements in {node.n_outputs} pieces")
+    if explicit is None and min(sizes) == 0:
+        raise Refused("attribute form", f"{x.shape[at]} elements in {len(sizes)} equal pieces")
     begins = np.cumsum([0, *sizes]).tolist()
-    if min(sizes) == 0:
-        raise Refused("limit", "an empty piece; the engine has no empty tensors")
-    return [ops.slice_axis(x, at, begins[j], n) if node.wanted(j) else None for j, n in enumerate(sizes)]
+
+    def piece(begin: int, n: int) -> Tensor | Array:
+        return ops.slice_axis(x, at, begin, n) if n else node.nothing((*x.shape[:at], 0, *x.shape[at + 1 :]))
+
+    return [piece(begins[j], n) if node.wanted(j) else None for j, n in enumerate(sizes)]
 
 
 @onnx_op("Slice", since=(1, 10, 11, 13), layout=True)
@@ -172,14 +176,14 @@ def slice_(
     starts: Sequence[int] = (),
     ends: Sequence[int] = (),
     axes: Sequence[int] | None = None,
-) -> Tensor:
+) -> Tensor | Array:
     """Bounds as attributes (1) or as inputs, clamped to the axis; any step."""
     begins = wholes(first) if first is not None else list(starts)
     stops = wholes(last) if last is not None else list(ends)
     chosen = wholes(along) if along is not None else axes
     cuts = slices(x.shape, begins, stops, chosen, wholes(step) if step is not None else None)
     if any(count == 0 for _, count, _ in cuts):
-        raise Refused("limit", "the slice is empty; the engine has no empty tensors")
+        return node.nothing(tuple(count for _, count, _ in cuts))
     return ops.slice_box(x, [b for b, _, _ in cuts], [s for _, _, s in cuts], [n for _, n, _ in cuts])
 
 

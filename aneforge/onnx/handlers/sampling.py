@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from ...ir import Tensor, const
 from ..folds.signal import base_grid
 from ..node import Node, finite, wholes
 from ..registry import Data, Known, onnx_op
-from ..sampling import affordable, grid_matrix, roi_matrix
+from ..sampling import affordable, grid_matrix, roi_corners, roi_matrix
 from ..windows import fill, pairs
 from .layout import EXTENT
 
@@ -76,10 +77,11 @@ def roi_align(
     sampling_ratio: int = 0,
     spatial_scale: float = 1.0,
 ) -> Tensor:
-    """Known regions: means over samples, all in one product. Before version 16 without the shift by half a pixel."""
+    """Known regions: means over samples, all in one product, or maxima. Before version 16 without the shift by half a
+    pixel."""
     how = coordinate_transformation_mode or ("half_pixel" if node.since >= 16 else "output_half_pixel")
-    if mode != "avg" or how not in ("half_pixel", "output_half_pixel"):
-        raise Refused("attribute form", f"mode {mode!r} and {how!r}: runtimes take the maximum of weighted corners")
+    if mode not in ("avg", "max") or how not in ("half_pixel", "output_half_pixel"):
+        raise Refused("attribute form", f"mode {mode!r} and {how!r}")
     count, outs = len(rois), (output_height, output_width)
     if x.rank != 4 or rois.shape != (count, 4) or batch.shape != (count,) or count < 1 or min(outs) < 1:
         raise Refused("attribute form", f"{rois.shape} regions of {x.shape}")
@@ -88,14 +90,71 @@ def roi_align(
     if batch.min() < 0 or batch.max() >= x.shape[0]:
         raise Refused("attribute form", f"batches {batch.tolist()} of {x.shape[0]}")
     n, c, h, w = x.shape
-    bins = math.prod(outs)
-    affordable(count * bins, n * h * w)
-    matrix = np.zeros((count, bins, n, h * w))
-    for k, (roi, b) in enumerate(zip(finite(rois, "rois"), batch.tolist(), strict=True)):
-        matrix[k, :, b] = roi_matrix(roi, (h, w), outs, sampling_ratio, spatial_scale, how == "half_pixel")
+    form = ((h, w), outs, sampling_ratio, spatial_scale, how == "half_pixel")
     flat = ops.reshape(ops.transpose_if(x, (1, 0, 2, 3)), (c, n * h * w))
-    y = ops.contract_axis(flat, 1, matrix.reshape(count * bins, n * h * w))
-    return ops.reshape(ops.transpose(ops.reshape(y, (c, count, bins)), (1, 0, 2)), (count, c, *outs))
+    affordable(count * math.prod(outs), n * h * w)
+    if mode == "avg":
+        y = ops.contract_axis(flat, 1, _over_batches([roi_matrix(roi, *form) for roi in rois], batch, n))
+    else:
+        corners = [roi_corners(roi, *form) for roi in rois]
+        most = max(m.shape[1] for m in corners)
+        even = [m[:, np.minimum(np.arange(most), m.shape[1] - 1)] for m in corners]  # the last again: no new maximum
+        affordable(count * math.prod(outs) * most, n * h * w)
+        rows = _over_batches([m.reshape(-1, h * w) for m in even], batch, n)
+        y = ops.reshape(ops.contract_axis(flat, 1, rows), (c, count * math.prod(outs), most))
+        y = ops.reduce_max(y, (2,), False)
+    return ops.reshape(ops.transpose(ops.reshape(y, (c, count, math.prod(outs))), (1, 0, 2)), (count, c, *outs))
+
+
+def _over_batches(matrices: Sequence[Known], batch: Known, batches: int) -> Known:
+    """Matrices [rows, cells], one below the other, each over the cells of its batch among those of all."""
+    rows, cells = matrices[0].shape
+    whole = np.zeros((len(matrices), rows, batches, cells))
+    for k, (matrix, b) in enumerate(zip(matrices, batch.tolist(), strict=True)):
+        whole[k, :, b] = matrix
+    return whole.reshape(-1, batches * cells)
+
+
+@onnx_op("MaxRoiPool", since=(1, 22))
+def max_roi_pool(
+    node: Node, x: Tensor, rois: Known, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0
+) -> Tensor:
+    """Known regions (batch, x1, y1, x2, y2) with whole corners: maxima over rows, then over columns, bin by bin."""
+    bins = tuple(pooled_shape)
+    if x.rank != 4 or rois.ndim != 2 or rois.shape[1] != 5 or len(bins) != 2 or min(bins) < 1 or not len(rois):
+        raise Refused("attribute form", f"{rois.shape} regions of {x.shape} to {list(bins)}")
+    if len(rois) * sum(bins) > MOST_BINS:
+        raise Refused("limit", f"{len(rois)} regions of {bins} bins, one by one; up to {MOST_BINS} have a form")
+    corners = finite(rois, "rois")[:, 1:].astype(np.float64) * spatial_scale
+    batch = rois[:, 0].astype(np.int64)
+    if not (np.abs(corners) < EXTENT).all() or (np.abs(corners - np.floor(corners) - 0.5) < 1e-5).any():
+        raise Refused("attribute form", "a corner between two cells, which the last bit decides, or one far outside")
+    if (batch != rois[:, 0]).any() or batch.min() < 0 or batch.max() >= x.shape[0]:
+        raise Refused("attribute form", f"batches {rois[:, 0].tolist()} of {x.shape[0]}")
+    whole = np.rint(corners).astype(np.int64)
+    made = [
+        _pooled_roi(ops.slice_axis(x, 0, int(b), 1), roi.tolist(), bins) for b, roi in zip(batch, whole, strict=True)
+    ]
+    return ops.concat_any(made, 0)
+
+
+MOST_BINS = 128
+"""Slices that the regions of one MaxRoiPool may take."""
+
+
+def _pooled_roi(x: Tensor, roi: list[int], bins: tuple[int, ...]) -> Tensor:
+    for axis in (2, 3):
+        begin, end, n = roi[3 - axis], roi[5 - axis], bins[axis - 2]
+        step = Fraction(max(end - begin + 1, 1), n)
+        parts = []
+        for k in range(n):
+            low = min(max(math.floor(k * step) + begin, 0), x.shape[axis])
+            high = min(max(math.ceil((k + 1) * step) + begin, 0), x.shape[axis])
+            if high <= low:
+                raise Refused("attribute form", f"a bin of the region {roi} is empty")
+            parts.append(ops.reduce_max(ops.slice_axis(x, axis, low, high - low), (axis,), True))
+        x = ops.concat_any(parts, axis)
+    return x
 
 
 @onnx_op("Col2Im", since=(18,))
