@@ -10,6 +10,9 @@ from .graph import Graph, Node
 
 # How often free nodes are tried inside regions; afterwards all doubtful ones are taken out at once.
 _ROUNDS = 6
+_MANY = 4
+_CRUMB = 4
+"""Of more than _MANY regions, those of fewer than _CRUMB nodes are crumbs, where others hold the arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,12 @@ class Partition:
 
 
 def partition(
-    nodes: Sequence[Node], graph_outputs: Iterable[str], min_nodes: int = 1, *, keep_layout: bool = False
+    nodes: Sequence[Node],
+    graph_outputs: Iterable[str],
+    min_nodes: int = 1,
+    *,
+    keep_layout: bool = False,
+    keep_crumbs: bool = True,
 ) -> Partition:
     """Groups the engine nodes of a DAG.
 
@@ -51,6 +59,8 @@ def partition(
         graph_outputs: names of the values that the graph returns.
         min_nodes: regions with fewer engine nodes are released.
         keep_layout: keep regions that move data only.
+        keep_crumbs: keep regions of a few nodes without multiply-adds also where a graph falls into many regions: a
+            call of the engine costs more there than the CPU, which has the neighbours, needs for the nodes.
 
     Raises:
         ValueError: a value with two producers, a repeated id, or a cycle.
@@ -60,7 +70,10 @@ def partition(
     released: dict[int, str] = {}
     members = _settle(graph, roles)
     # What is released no longer ties its neighbours together, so two of those left might now be one: look again.
-    while unwanted := _unwanted(graph, roles, members, min_nodes, keep_layout):
+    while unwanted := (
+        _unwanted(graph, roles, members, min_nodes, keep_layout)
+        or ([] if keep_crumbs else _crumbs(graph, roles, members))
+    ):
         for group, why in unwanted:
             for i in group:
                 if roles.kind[i] == ENGINE:
@@ -146,3 +159,13 @@ def _unwanted(
         elif len(engine) < min_nodes:
             found.append((group, f"a region of {len(engine)} engine nodes is smaller than min_nodes={min_nodes}"))
     return found
+
+
+def _crumbs(graph: Graph, roles: Roles, members: list[list[int]]) -> list[tuple[list[int], str]]:
+    """Small regions without multiply-adds among many, if others have some."""
+    light = [group for group in members if not any(graph.nodes[i].macs for i in group)]
+    if len(members) <= _MANY or len(light) == len(members):
+        return []
+    sizes = [sum(roles.kind[i] == ENGINE for i in group) for group in light]
+    why = f"one of {len(members)} regions, with {{}} nodes and no multiply-adds: not worth a call of the engine"
+    return [(group, why.format(n)) for group, n in zip(light, sizes, strict=True) if n < _CRUMB]

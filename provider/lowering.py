@@ -87,7 +87,11 @@ class Lowering:
         and the graph is divided anew, until nothing changes."""
         while True:
             divided = partition(
-                self._nodes(), self.imported.view.outputs, self.options.min_nodes, keep_layout=self._all
+                self._nodes(),
+                self.imported.view.outputs,
+                self.options.min_nodes,
+                keep_layout=self._all,
+                keep_crumbs=self._all,
             )
             refused: dict[int, Reason] = {}
             for region in divided.regions:

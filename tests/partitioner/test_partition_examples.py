@@ -1,5 +1,7 @@
 """Graphs with a known right answer, as they come from real models."""
 
+from dataclasses import replace
+
 import pytest
 
 from aneforge.partitioner import Node, partition, split
@@ -107,6 +109,24 @@ class TestPolicy:
         nodes = build("a: x", "c: a", "d: c", "e: d", cpu="c")
         assert regions(nodes, "e", min_nodes=2) == ["d e"]
         assert "min_nodes=2" in partition(nodes, ["e"], 2).released[0]
+
+    def test_crumbs(self) -> None:
+        """Of many regions, the small ones without arithmetic are released; alone, or among few, they stay."""
+        heavy = build("m0: x", "m1: m0")
+        rows = ["m0: x", "m1: m0"]
+        for k in range(5):
+            rows += [f"c{k}: m{k + 1}", f"m{k + 2}: c{k}"]
+        cpu = " ".join(f"c{k}" for k in range(5))
+        light = [replace(n, macs=0) for n in build(*rows, cpu=cpu)]
+        everything = ["m0 m1", "m2", "m3", "m4", "m5", "m6"]
+        assert regions(light, "m6", keep_crumbs=False) == everything  # nobody multiplies
+        one = [replace(n, macs=n.id == 0) for n in light]
+        assert regions(one, "m6") == everything
+        assert regions(one, "m6", keep_crumbs=False) == ["m0 m1"]
+        assert "one of 6 regions, with 1 nodes" in partition(one, ["m6"], keep_crumbs=False).released[3]
+        few = [n for n in one if n.outputs[0] not in ("c3", "m5", "c4", "m6")]
+        assert regions(few, "m4", keep_crumbs=False) == everything[:4]
+        assert regions(heavy, "m1", keep_crumbs=False) == ["m0 m1"]
 
     def test_released_nodes_no_longer_tie(self) -> None:
         # t ties nothing that computes; once it is out, a and b are still one region.

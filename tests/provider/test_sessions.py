@@ -142,6 +142,21 @@ def test_min_nodes_and_partition_all() -> None:
     assert NAME not in placement(session(cnn(), {"min_nodes": "8"}))
 
 
+def test_crumbs_stay_on_the_cpu() -> None:
+    """A product, and single functions between nodes that the engine does not have."""
+    nodes = [node("MatMul", "x w", "a0")]
+    for i in range(5):
+        nodes += [node("Det", f"a{i}", f"d{i}"), node("Tanh", f"d{i}", f"t{i}"), node("Mul", f"t{i} w", f"a{i + 1}")]
+    shattered = model(nodes, {"x": [2, 2]}, {"a5": [2, 2]}, {"w": np.eye(2, dtype=np.float32)})
+    made = session(shattered)
+    report = aneforge.provider.report(made)
+    assert [r.nodes for r in report.regions] == [1]
+    assert {n.kind for n in report.on_cpu if n.op == "Tanh"} == {"policy"}
+    assert len(aneforge.provider.report(session(shattered, {"partition": "all"})).regions) == 6
+    x = floats(2, 2)
+    close(made.run(None, {"x": x})[0], reference(shattered, {"x": x})[0])
+
+
 def test_layout_alone_on_both_sides_stays_on_the_cpu() -> None:
     made = session(interrupted(), {"min_nodes": "3"})
     report = aneforge.provider.report(made)
