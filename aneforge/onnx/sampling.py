@@ -48,6 +48,18 @@ def _joined(taps: Sequence[tuple[Array, Array]], extents: Sequence[int], places:
     return matrix
 
 
+def linear_matrix(places: Array, extents: Sequence[int]) -> Array:
+    """Linear interpolation at places [count, axes], in cells; what is outside is zero. [count, prod(extents)]."""
+    affordable(len(places), math.prod(extents))
+    taps = []
+    for at, extent in zip(np.clip(places, -4, np.array(extents) + 4).T, extents, strict=True):
+        low = np.floor(at).astype(np.int64)
+        index, share = low[:, None] + np.arange(2), np.stack([1 - (at - low), at - low], 1)
+        inside = (index >= 0) & (index < extent)
+        taps.append((np.clip(index, 0, extent - 1), np.where(inside, share, 0)))
+    return _joined(taps, extents, len(places))
+
+
 def _denormalized(n: Array, extent: int, align_corners: bool, kind: type[np.floating[Any]]) -> Array:
     v, one, half = n.astype(kind), kind(1), kind(0.5)
     return np.asarray((v + one) * half * kind(extent - 1) if align_corners else ((v + one) * kind(extent) - one) * half)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from onnx_rows import Const, Row, c, w
+from onnx_rows import Const, Row, c, normal, w
 
 
 def images() -> Iterator[Row]:
@@ -77,6 +77,13 @@ def samples() -> Iterator[Row]:
         largest = {**form, "mode": "max"}
         yield Row("RoiAlign", 16, ((2, 3, 8, 9), rois, c([0, 1, 1, 0])), largest)
         yield Row("RoiAlign", 10, ((2, 3, 8, 9), rois, c([1, 1, 0, 0])), largest)
+    shift, share = normal(2, 2 * 12, 3, 4, scale=1.5), np.abs(normal(2, 2 * 6, 3, 4))
+    steps = {"strides": [2, 1], "pads": [1, 0, 1, 0], "dilations": [2, 1]}
+    for opset in (19, 22):
+        given = ((2, 4, 5, 6), w(6, 4, 2, 3), Const(normal(2, 12, 4, 4)), w(6))
+        yield Row("DeformConv", opset, given, {"pads": [0, 0, 0, 0]})
+        both = ((2, 4, 6, 6), w(6, 2, 2, 3), Const(shift), w(6), Const(share))
+        yield Row("DeformConv", opset, both, {"group": 2, "offset_group": 2, **steps})
     boxes = c([[0.0, 1.0, 0.0, 6.0, 5.0], [1.0, 3.0, 2.0, 8.0, 7.0], [1.0, 0.0, 0.0, 8.0, 7.0]])
     yield Row("MaxRoiPool", 1, ((2, 3, 8, 9), boxes), {"pooled_shape": [2, 3]})
     yield Row("MaxRoiPool", 1, ((2, 3, 8, 9), boxes), {"pooled_shape": [1, 1], "spatial_scale": 0.72})
