@@ -9,10 +9,11 @@ from ... import ops
 from ...errors import Refused
 from ...ir import Tensor
 from .. import ranges
-from ..node import Node, reshaped, whole, wholes
+from ..node import FLOATS, MAX_RANK, Node, reshaped, whole, wholes
 from ..ranges import Range
-from ..registry import Known, Number, onnx_op
+from ..registry import Any_, Known, Number, onnx_op
 from ..shapes import wrap
+from ..tensors import Array
 
 Identity = Callable[[Tensor], Tensor]
 Reduction = Callable[[Tensor, tuple[int, ...], bool], Tensor]
@@ -44,24 +45,50 @@ def _reduce(
     @onnx_op(op, since=since)
     def reduce(
         node: Node,
-        x: Number,
+        x: Any_,
         given: Known | None = None,
         *,
         axes: Sequence[int] | None = None,
         keepdims: int = 1,
         noop_with_empty_axes: int = 0,
-    ) -> Tensor:
+    ) -> Tensor | Array:
         wanted = wholes(given) if given is not None else list(axes or ())
         if not wanted and noop_with_empty_axes:
             if noop is None:
                 raise Refused("attribute form", "noop_with_empty_axes without axes")
-            return proved(node, noop(x), 1)
+            return proved(node, noop(node.number(0)), 1)
+        if len(shape := node.shape(0)) > MAX_RANK:
+            over = tuple(sorted({wrap(a, len(shape)) for a in wanted})) or tuple(range(len(shape)))
+            return _blockwise(node, shape, over, keepdims == 1, reduction)
+        x = node.number(0)
         over = tuple(sorted({wrap(a, x.rank) for a in wanted})) or tuple(range(x.rank))
         if not over:
             return proved(node, over_nothing(x), 1)
         scalar = keepdims != 1 and len(over) == x.rank
         y = reshaped(reduction(x, over, True), ()) if scalar else reduction(x, over, keepdims == 1)
         return proved(node, y, math.prod(x.shape[i] for i in over))
+
+
+def _blockwise(
+    node: Node, shape: tuple[int, ...], over: tuple[int, ...], keep: bool, reduction: Reduction
+) -> Tensor | Array:
+    """A reduction beyond rank 5: neighbouring axes that are all reduced, or none of them, as one."""
+    dtype = node.dtype(0)
+    if dtype is None or dtype.name not in FLOATS:
+        raise Refused("data type", f"it is of {dtype}; the engine computes in fp16")
+    blocks: list[tuple[bool, int]] = []
+    for axis, extent in enumerate(shape):
+        if extent > 1 and blocks and blocks[-1][0] == (axis in over):
+            blocks[-1] = (blocks[-1][0], blocks[-1][1] * extent)
+        elif extent > 1:
+            blocks.append((axis in over, extent))
+    if not any(gone for gone, _ in blocks):
+        blocks.append((True, 1))  # every axis that goes has one element
+    if len(blocks) > MAX_RANK:
+        raise Refused("rank", f"axes {list(over)} of {list(shape)}, {len(blocks)} apart from one another")
+    merged = reshaped(node.elements(0), tuple(extent for _, extent in blocks) or (1,))
+    y = reduction(merged, tuple(i for i, (gone, _) in enumerate(blocks) if gone), True)
+    return node.shaped(y, tuple(1 if i in over else d for i, d in enumerate(shape) if keep or i not in over))
 
 
 def _same(x: Tensor) -> Tensor:
