@@ -11,7 +11,7 @@ from ...ir import Tensor
 from .. import ranges
 from ..node import FLOATS, MAX_RANK, Node, reshaped, whole, wholes
 from ..ranges import Range
-from ..registry import Any_, Known, Number, onnx_op
+from ..registry import Any_, Known, onnx_op
 from ..shapes import wrap
 from ..tensors import Array
 
