@@ -201,6 +201,10 @@ def test_every_form_of_constant(attributes: dict, want: np.ndarray) -> None:
         ("Expand", (np.float32([1]), [1 << 40]), {}),
         ("Tile", (np.float32([1]), [1 << 40]), {}),
         ("Range", (0, 1 << 40, 1), {}),
+        ("DFT", (np.float32([[[1]], [[2]]]), 1 << 40), {}),
+        ("OneHot", ([1], 1 << 40, [0, 1]), {}),
+        ("HannWindow", (1 << 40,), {}),
+        ("Einsum", (np.ones((999, 999)), np.ones((999, 999))), {"equation": "ij,kl->ijkl"}),
         ("ConstantOfShape", ([-1],), {}),
         ("RandomNormal", (), {"shape": (2,)}),  # not a value
         ("RandomUniformLike", (np.float32([1]),), {}),

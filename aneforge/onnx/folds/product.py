@@ -50,10 +50,13 @@ def _gemm(
 def _einsum(call: Call, *xs: Array, equation: str) -> Array:
     text = "".join(equation.split())
     extents: dict[str, int] = {}
+    dots = 1
     for term, x in zip(text.partition("->")[0].split(","), xs, strict=True):
-        if "..." not in term:
+        if "..." in term:
+            dots = max(dots, x.size)
+        else:
             extents |= {name: max(d, extents.get(name, 1)) for name, d in zip(term, x.shape, strict=True)}
-    if math.prod(extents.values()) * max((x.size for x in xs if x.ndim), default=1) > 1 << 40 or len(xs) > 8:
+    if math.prod(extents.values()) * dots > _WORK:
         raise Unfoldable
     wide = [x if x.dtype.kind in "iuf" else x.astype(np.float32) for x in xs]  # numpy has no einsum of bfloat16
     made = np.asarray(np.einsum(text, *wide, optimize="greedy"))
@@ -62,4 +65,6 @@ def _einsum(call: Call, *xs: Array, equation: str) -> Array:
 
 @folds("Det")
 def _det(call: Call, x: Array) -> Array:
+    if x.size * x.shape[-1] > _WORK:
+        raise Unfoldable
     return np.asarray(np.linalg.det(x.astype(np.float64))).astype(x.dtype)

@@ -113,6 +113,7 @@ def _dft(
     wide = x.astype(np.float64)
     signal = wide[..., 0] + 1j * wide[..., 1] if x.shape[-1] == 2 else wide[..., 0]
     n = int(scalar(length)) if length is not None else x.shape[at]
+    call.affords([x.size // x.shape[at], max(1, n), 2], np.dtype(np.float64))
     if inverse and onesided:
         n = int(scalar(length)) if length is not None else 2 * (x.shape[at] - 1)
         if n < 1:
