@@ -11,6 +11,7 @@ import pytest
 from onnx.shape_inference import InferenceError
 from onnx_harness import imported
 from onnx_rows import Const, Row, rows
+from onnx_rows_sequence import sequence_rows
 from test_onnx_handlers import build
 
 from aneforge.errors import ModelError
@@ -58,7 +59,7 @@ def _inputs(given: Any) -> list[Any]:
 def samples() -> list[Row]:
     """Three variants of each row; which, depends on the row's place alone."""
     chosen = []
-    for k, row in enumerate(rows()):
+    for k, row in enumerate((*rows(), *sequence_rows())):
         variants = list(bent(row))
         chosen += [variants[i] for i in np.random.RandomState(k).permutation(len(variants))[:3]]
     return chosen
