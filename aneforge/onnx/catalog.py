@@ -186,6 +186,9 @@ at import* are initializers, constants, and whatever is computed from such and f
 compute nothing else need no handler and no engine. *Engine operations* are those that some form of the operator becomes.
 *Refused* leaves out what holds for all.
 
+An operator without a row that ONNX defines by other operators (LinearAttention, CausalConvWithState, SwiGLU, FlexAttention,
+the losses, the windows of signal processing) is imported as that definition, and what stands in its way is named.
+
 | operator | versions | known at import | attributes | engine operations | refused |
 | --- | --- | --- | --- | --- | --- |
 """
