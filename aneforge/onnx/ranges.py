@@ -52,11 +52,11 @@ def fits(span: Range, dtype: np.dtype[Any]) -> bool:
     return limits is not None and limits[0] <= span[0] and span[1] <= limits[1]
 
 
-def widened(span: Range) -> Range:
-    """An interval of floats after rounding to fp16, which may pass a bound."""
+def widened(span: Range) -> Range | None:
+    """An interval of floats after rounding to fp16, which may pass a bound; None where that is an infinity."""
     with np.errstate(over="ignore"):
         low, high = float(np.float16(span[0])), float(np.float16(span[1]))
-    return min(low, span[0]), max(high, span[1])
+    return (min(low, span[0]), max(high, span[1])) if math.isfinite(low) and math.isfinite(high) else None
 
 
 def blurred(span: Range, greatest: float) -> Range:

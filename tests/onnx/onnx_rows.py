@@ -658,6 +658,23 @@ def quantized() -> Iterator[Row]:
         yield Row("QLinearConcat", 17, (c(0.5), z, *parts), {"axis": 1}, domain=ms, kind=kind, steps=1)
         yield Row("QLinearLeakyRelu", 17, (a, c(0.25), z, c(0.25), z2), {"alpha": 0.25}, domain=ms, kind=kind)
         yield Row("QLinearSigmoid", 17, (a, c(0.015625), z, c(1 / 256), z2), domain=ms, kind=kind, steps=1)
+        image = codes(1, 2, 6, 7, dtype=dtype)
+        form = {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 0]}
+        yield Row("MaxPool", 12, (image,), form)
+        yield Row("Resize", 13, (image, None, c([1.0, 1.0, 2.0, 2.0])), {"mode": "nearest"})
+        if dtype is u:
+            yield Row("QLinearAveragePool", 17, (image, c(0.25), z, c(0.26), z2), form, domain=ms, kind=kind, steps=1)
+        flat = (a[:, :, 0, 0], c(0.03125), z, c(1 / 256), c(0 if dtype is u else -128, dtype))
+        yield Row("QLinearSoftmax", 17, flat, {"axis": 1, "opset": 13}, domain=ms, kind=kind, steps=1)
+        yes = (np.array([True, False, True]), a, c(0.25), z, b, c(0.5), z2, c(0.37), z)
+        yield Row("QLinearWhere", 17, yes, domain=ms, kind=kind, steps=1)
+        matrix = (codes(3, 20, dtype=dtype), c(0.5), z, c(codes(20, 4, dtype=i, seed=1), i), c(0.25), c(0, i))
+        more = (c(np.array([100, -200, 3000, 0]), np.int32), c(512.0), z)
+        if dtype is u:
+            yield Row("QGemm", 17, (*matrix, *more), {"transB": 0}, domain=ms, kind=kind, steps=1)
+            yield Row("QGemm", 17, (*matrix, more[0]), {"alpha": 0.5}, domain=ms)
+            scales = (*matrix[:3], c(matrix[3].value.T, i), c([0.25, 0.5, 1.0, 0.125]), c(np.zeros(4), i))
+            yield Row("QGemm", 17, (*scales, None, *more[1:]), {"transB": 1}, domain=ms, kind=kind, steps=1)
         form = {"channels_last": 0}
         yield Row(
             "QLinearGlobalAveragePool", 17, (a[:, :, :2, :2], c(0.25), z, c(0.25), z2), form, domain=ms, kind=kind

@@ -114,6 +114,8 @@ def test_what_nothing_bounds_is_refused():
     assert text == "data type: a cast of -1 to 255 to uint8"
     (text,) = reasons(wide, {"x": X}, ["y"], {"lo": np.float32(0), "hi": np.float32(255.99)})
     assert text == "data type: a cast of 0 to 256 to uint8"  # 255.99 is 256 in fp16
+    (text,) = reasons(wide, {"x": X}, ["y"], {"lo": np.float32(0), "hi": np.float32(70000)})
+    assert text == "data type: a cast of computed values to uint8; nothing bounds them"
     wide[1] = ("Cast", "c", "y", {"to": INT64})
     (text,) = reasons(wide, {"x": X}, ["y"], {"lo": np.float32(0), "hi": np.float32(4096)})
     assert "fp16 counts to 2048" in text

@@ -12,7 +12,7 @@ from ... import ops
 from ...errors import Refused
 from ...ir import Tensor
 from ..node import Node
-from ..registry import onnx_op
+from ..registry import Number, onnx_op
 from ..windows import Window, window
 from .arithmetic import pairwise
 
@@ -122,7 +122,7 @@ def _taps(x: Tensor, w: Window, outs: list[int], fill: float) -> list[Tensor]:
 @onnx_op("MaxPool", since=(1, 8, 10, 11, 12, 22), own_shape=True)
 def max_pool(
     node: Node,
-    x: Tensor,
+    x: Number,
     *,
     kernel_shape: Sequence[int],
     auto_pad: str = "NOTSET",
@@ -134,7 +134,7 @@ def max_pool(
 ) -> Tensor:
     """One to three spatial axes, dilated too. Its second output, the indices, has no engine form."""
     w, outs = _windows(x, kernel_shape, strides, dilations, pads, auto_pad, bool(ceil_mode))
-    return _pool(x, "max", w, outs, bool(ceil_mode), False)
+    return node.prove(_pool(x, "max", w, outs, bool(ceil_mode), False), node.range(0))
 
 
 @onnx_op("AveragePool", since=(1, 7, 10, 11, 19, 22), own_shape=True)

@@ -178,7 +178,7 @@ def dynamic_quantize_linear(node: Node, x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class _Operand:
+class Operand:
     """A code tensor minus its zero point, and the greatest size of that."""
 
     value: Tensor
@@ -186,7 +186,7 @@ class _Operand:
     scale: np.ndarray[Any, np.dtype[np.float64]]
 
 
-def _operand(node: Node, i: int, axis: int) -> _Operand:
+def operand(node: Node, i: int, axis: int) -> Operand:
     """Inputs i, i + 1, i + 2: codes, scale, zero point."""
     code = node.count(i)
     dtype = node.dtype(i)
@@ -195,10 +195,10 @@ def _operand(node: Node, i: int, axis: int) -> _Operand:
     value = code if not g.zero.any() else ops.sub(code, g.zero)
     if code.is_const:
         value = const(code.value.astype(np.float64) - g.zero)
-    return _Operand(value, ranges.size(span), g.scale)
+    return Operand(value, ranges.size(span), g.scale)
 
 
-def _shrink(bound: float) -> float:
+def shrink(bound: float) -> float:
     """A power of two that brings sums up to `bound` below the accumulator's limit; codes times it are exact."""
     return 2.0 ** -min(14, max(0, math.ceil(math.log2(max(bound, 1.0) / WHOLE_LIMIT))))
 
@@ -225,7 +225,7 @@ def qlinear_conv(
 ) -> Tensor:
     """The products and sums of codes are exact in the accumulator; the sum is rounded to fp16 once, and so is its
     quotient."""
-    a, b = _operand(node, 0, 1), _operand(node, 3, 0)
+    a, b = operand(node, 0, 1), operand(node, 3, 0)
     if a.scale.size != 1:
         raise Refused("attribute form", "an input with several scales")
     if w.ndim != a.value.rank:
@@ -235,10 +235,10 @@ def qlinear_conv(
     if offset.shape != (w.shape[0],):
         raise Refused("attribute form", f"a bias of shape {offset.shape} for {w.shape[0]} channels")
     sums = np.abs(weight).sum(axis=tuple(range(1, w.ndim)))
-    small = _shrink(float((sums * a.most + np.abs(offset)).max()))
+    small = shrink(float((sums * a.most + np.abs(offset)).max()))
     out = grid(y_scale, y_zero, y_zero.dtype, (), 0, 0)
     factor = a.scale.reshape(()) * b.scale.reshape(-1) / out.scale
-    _demand_fine(float((np.abs(offset) * factor).max()))
+    demand_fine(float((np.abs(offset) * factor).max()))
     y: Tensor = conv(
         node,
         a.value,
@@ -254,7 +254,7 @@ def qlinear_conv(
     return codes(node, ops.scaled(y, (factor / small).reshape(-1, *(1,) * (w.ndim - 2))), out)
 
 
-def _demand_fine(bias: float) -> None:
+def demand_fine(bias: float) -> None:
     if bias > 1024:
         raise Refused("limit", f"a bias of {bias:g} steps of the result, which fp16 does not hold to half a step")
 
@@ -272,10 +272,10 @@ def qlinear_matmul(
     y_zero: Known,
 ) -> Tensor:
     """As QLinearConv. The scale of a may go by rows, that of b by columns."""
-    left, right = _operand(node, 0, -2), _operand(node, 3, -1)
+    left, right = operand(node, 0, -2), operand(node, 3, -1)
     out = grid(y_scale, y_zero, y_zero.dtype, (), 0, 0)
     x, y = left.value, right.value
-    small = _shrink(left.most * right.most * x.shape[-1])
+    small = shrink(left.most * right.most * x.shape[-1])
     if y.is_const:
         y = const(y.value * small)
     else:

@@ -12,7 +12,7 @@ from ... import ops
 from ...errors import Refused
 from ...ir import Tensor, const
 from ..node import Node, wholes
-from ..registry import Any_, Known, onnx_op
+from ..registry import Any_, Known, Number, onnx_op
 from ..resample import Axis, cubic_matrix, linear_matrix, nearest_index, outside, sizes_by_policy, wide_matrix
 from ..shapes import wrap
 from ..tensors import Array
@@ -42,7 +42,7 @@ def upsample(
 @onnx_op("Resize", since=(10, 11, 13, 18, 19))
 def resize(
     node: Node,
-    x: Tensor,
+    x: Number,
     second: Any_ = None,
     scales: Known | None = None,
     sizes: Known | None = None,
@@ -58,8 +58,11 @@ def resize(
     nearest_mode: str = "round_prefer_floor",
 ) -> Tensor:
     """Inputs: scales (10), or roi, scales, sizes (from 11 on), where an empty tensor counts as absent."""
+    if (given := node.dtype(0)) is not None and given.kind in "iu" and mode != "nearest":
+        raise Refused("data type", f"Resize of {given} with mode {mode!r}: implementations round as they like")
     if node.since == 10:
-        return _resize(node, x, _scaled(x, _floats(node, 1), range(x.rank)), mode, "asymmetric", "simple")
+        y = _resize(node, x, _scaled(x, _floats(node, 1), range(x.rank)), mode, "asymmetric", "simple")
+        return node.prove(y, node.range(0)) if mode == "nearest" else y
     chosen = [wrap(a, x.rank) for a in axes] if axes is not None else list(range(x.rank))
     if _given(scales):
         plan = _scaled(x, _floats(node, 2), chosen)
@@ -94,7 +97,7 @@ def resize(
             exclude_outside,
             extrapolation_value,
         )
-    return _resize(
+    y = _resize(
         node,
         x,
         plan,
@@ -105,6 +108,7 @@ def resize(
         bool(exclude_outside),
         bool(antialias),
     )
+    return node.prove(y, node.range(0)) if mode == "nearest" else y
 
 
 def _regions(node: Node, plan: list[Axis], chosen: Sequence[int]) -> list[Axis]:
