@@ -15,8 +15,8 @@ def _arg(node: Node, x: Tensor, axis: int, keepdims: int, last: int, smallest: b
     if x.rank == 0:
         raise Refused("rank", "a scalar has no axis")
     at = wrap(axis, x.rank)
-    scalar = not keepdims and x.rank == 1
-    y = ops.argmax_first(x, at, bool(keepdims) or scalar, smallest, bool(last))
+    scalar = keepdims != 1 and x.rank == 1
+    y = ops.argmax_first(x, at, keepdims == 1 or scalar, smallest, bool(last))
     return node.prove(reshaped(y, ()) if scalar else y, (0, x.shape[at] - 1))
 
 
