@@ -270,8 +270,9 @@ def compile(
         "block_size": block_size, "target": target,
     }  # fmt: skip
     chosen = _options({**given, **options})
-    if chosen.dims:
-        raise ValueError("option 'dims' is for ONNX models; a graph written by hand has fixed shapes")
+    for name in ("dims", "input_shapes"):
+        if getattr(chosen, name):
+            raise ValueError(f"option {name!r} is for ONNX models; a graph written by hand has fixed shapes")
     wanted = (out,) if isinstance(out, Tensor) else tuple(out)
     if not wanted or not all(isinstance(tensor, Tensor) for tensor in wanted):
         raise TypeError("compile takes a Tensor, or a sequence of them")

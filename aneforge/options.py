@@ -80,6 +80,21 @@ def _dims(name: str, value: object) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(out))
 
 
+def _shapes(name: str, value: object) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """{"x": (1, 3, 224, 224)} or "x=1x3x224x224;y=2x5"."""
+    if isinstance(value, Mapping):
+        items = [(str(k), [str(d) for d in v]) for k, v in value.items()]
+    else:
+        parts = [part.strip() for part in str(value).split(";") if part.strip()]
+        items = [(k.strip(), v.lower().split("x")) for k, _, v in (part.rpartition("=") for part in parts)]
+    out = []
+    for key, extents in items:
+        if not key or not all(e.strip().isdecimal() and int(e) > 0 for e in extents):
+            raise OptionError(f"option {name!r} takes input=extents such as x=1x3x224x224;y=2x5; not {value!r}")
+        out.append((key, tuple(map(int, extents))))
+    return tuple(sorted(out))
+
+
 def _compress(name: str, value: object) -> str:
     word = "none" if value in (None, False, "") else str(value).strip().lower()
     if word not in ("none", "int8", "int4", "sparse", "blockwise", "auto"):
@@ -123,6 +138,7 @@ TABLE: dict[str, Option] = {
     "partition": Option(_one_of("auto", "all"), "auto", "all: also claim regions that are not worth a dispatch"),
     "min_nodes": Option(_count, 1, "smallest region, in nodes, that is claimed"),
     "dims": Option(_dims, (), "extents for symbolic dimensions: batch=1,seq=128"),
+    "input_shapes": Option(_shapes, (), "fixed shapes of inputs: x=1x3x224x224;y=2x5"),
     "approx_resize": Option(_flag, False, "use the engine's own bilinear where ONNX asks for another sampling"),
     "fuse_attention": Option(_flag, False, "emit the engine's attention where the target has it"),
     "strict": Option(_flag, False, "creation fails unless every node runs on the engine"),
@@ -148,6 +164,7 @@ class Options:
     partition: str = "auto"
     min_nodes: int = 1
     dims: tuple[tuple[str, int], ...] = ()
+    input_shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
     approx_resize: bool = False
     fuse_attention: bool = False
     strict: bool = False

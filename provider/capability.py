@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -50,9 +51,11 @@ def capability(ep: int, parent_op: str, model_path: str, model: bytes, options: 
     overflow = parsed.on_overflow if "on_overflow" in options else ("error" if parsed.strict else "warn")
     target = resolve(parsed.target)
     record.target, record.chips = target.name, target.chips
-    record.options = {**vars(parsed), "dims": dict(parsed.dims)}
+    record.options = {**vars(parsed), "dims": dict(parsed.dims), "input_shapes": dict(parsed.input_shapes)}
     try:
         answer = _answer(record, parent_op, model_path, model, parsed, target)
+    except OptionError as error:
+        return {"regions": [], "compile_error": f"ANEForgeProvider: {error}"}
     except Exception as error:  # a bug must not cost the user the session
         text = f"a bug of aneforge keeps this graph on the CPU: {type(error).__name__}: {error}"
         log.warning("%s", text)
@@ -69,7 +72,7 @@ def _answer(
     record: SessionRecord, parent_op: str, model_path: str, model: bytes, options: Options, target: Target
 ) -> dict[str, Any]:
     start = time.perf_counter()
-    view = from_bytes(model, dict(options.dims))
+    view = from_bytes(model, dict(options.dims), {} if parent_op else dict(options.input_shapes))
     read = time.perf_counter()
     imported = import_graph(view, options, target, passes.check_node)
     done = time.perf_counter()
@@ -94,7 +97,7 @@ def _answer(
         }
         for name, made in zip(names, work.regions, strict=True)
     ]
-    warnings = [w for w in (_unknown_dims(options, parent_op, model), _dynamic(imported, parent_op)) if w]
+    warnings = [w for w in (*_unknown(options, parent_op, model, view.inputs), _dynamic(imported, parent_op)) if w]
     seconds = {"read": read - start, "import": done - read, **work.seconds}
     graph = _record(label, parent_op, work, names, record.word, seconds, (*warnings, *_risks(work)))
     graph = replace(graph, nodes=tuple(n for n in graph.nodes if n.index not in fused))
@@ -203,7 +206,11 @@ def _dynamic(imported: Imported, parent_op: str) -> str:
     text = f"ANEForgeProvider: {loose} of {len(reasons)} nodes run on the CPU because their shapes are not fixed"
     symbols = {d for _, shape in shapes for d in shape if isinstance(d, str)}
     if not symbols:
-        return f"{text}: inputs {shown}. Give them fixed shapes, or names for their dimensions, in the model."
+        example = ";".join(f"{name}={'x'.join(str(d or 1) for d in shape)}" for name, shape in shapes)
+        return (
+            f"{text}: inputs {shown}. Fix them with "
+            f'providers=[("ANEForgeProvider", {{"input_shapes": "{example}"}})] (with your extents).'
+        )
     example = ",".join(f"{s}=1" for s in sorted(symbols))
     return (
         f"{text}: inputs {shown}. Fix them with "
@@ -212,10 +219,14 @@ def _dynamic(imported: Imported, parent_op: str) -> str:
     )
 
 
-def _unknown_dims(options: Options, parent_op: str, model: bytes) -> str:
-    """A word in `dims` that the graph does not have anywhere is a slip of the pen."""
-    unknown = [name for name, _ in options.dims if name.encode() not in model] if not parent_op else []
-    return f"ANEForgeProvider: dims: the graph has no dimension {', '.join(map(repr, unknown))}" if unknown else ""
+def _unknown(options: Options, parent_op: str, model: bytes, inputs: tuple[str, ...]) -> Iterator[str]:
+    """A word in `dims` that the graph does not have anywhere, or a wrong name in `input_shapes`, is a slip of the pen."""
+    if parent_op:
+        return
+    if dims := [name for name, _ in options.dims if name.encode() not in model]:
+        yield f"ANEForgeProvider: dims: the graph has no dimension {', '.join(map(repr, dims))}"
+    if names := [name for name, _ in options.input_shapes if name not in inputs]:
+        yield f"ANEForgeProvider: input_shapes: the graph has no input {', '.join(map(repr, names))}"
 
 
 def _taken(model: bytes) -> dict[int, str]:

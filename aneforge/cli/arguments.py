@@ -76,13 +76,17 @@ def session(given: argparse.Namespace) -> Any:
     """An InferenceSession of the model with the provider.
 
     Raises:
-        UsageError: a shape that dimensions by name cannot express.
+        UsageError: what --dim and --input-shape give is no extent or shape.
     """
     import onnxruntime
 
     import aneforge.provider
 
-    chosen, fixed = options(given), _extents(given)
+    chosen = options(given)
+    fixed, shaped = _extents(given)
+    if shaped:
+        told = [f"{name}={'x'.join(map(str, shape))}" for name, shape in shaped.items()]
+        chosen["input_shapes"] = ";".join([*filter(None, [chosen.get("input_shapes", "")]), *told])
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = _ORT_ERRORS_ONLY
     for name, extent in fixed.items():
@@ -95,7 +99,7 @@ def load(given: argparse.Namespace) -> Any:
     """The model, loaded strictly."""
     import aneforge
 
-    apart = ("fuse_attention", "approx_resize", "dims")
+    apart = ("fuse_attention", "approx_resize", "dims", "input_shapes")
     chosen: dict[str, Any] = {key: value for key, value in options(given).items() if key not in apart}
     from ..options import Options
 
@@ -104,7 +108,7 @@ def load(given: argparse.Namespace) -> Any:
         given.model,
         fuse_attention=parsed.fuse_attention,
         approx_resize=parsed.approx_resize,
-        input_shapes=shapes(given) or None,
+        input_shapes={**dict(parsed.input_shapes), **shapes(given)} or None,
         dims={**dict(parsed.dims), **dims(given)} or None,
         **chosen,
     )
@@ -117,26 +121,23 @@ def _pair(text: str, flag: str, example: str) -> tuple[str, str]:
     return name, value
 
 
-def _extents(given: argparse.Namespace) -> dict[str, int]:
+def _extents(given: argparse.Namespace) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
     """Extents by symbol, from --dim and from the symbols that the shapes of --input-shape meet: what onnxruntime can
-    be told. Names, ranks and contradictions are checked against the model."""
+    be told; and the shapes of inputs with axes that have no name, which only the provider can. Names, ranks and
+    contradictions are checked against the model."""
     named, shaped = dims(given), shapes(given)
     if not named and not shaped:
-        return {}
+        return {}, {}
     from ..onnx.view import from_model
 
     after, before = from_model(given.model, named, shaped), from_model(given.model)
-    found = dict(named)
-    for name in shaped:
+    found, nameless = dict(named), {}
+    for name, shape in shaped.items():
         declared, fixed = before.values[name].shape, after.values[name].shape
-        if declared is None or fixed is None:
-            raise UsageError(f"input {name!r} has no rank in the model: a session cannot be given one; try --strict")
-        for axis, (old, new) in enumerate(zip(declared, fixed, strict=True)):
-            if isinstance(old, str) and isinstance(new, int):
-                found[old] = new
-            elif old is None:
-                raise UsageError(
-                    f"axis {axis} of input {name!r} has no name in the model: a session cannot be given its extent; "
-                    "try --strict"
-                )
-    return found
+        if declared is None or fixed is None or None in declared:
+            nameless[name] = shape
+            continue
+        found |= {
+            old: new for old, new in zip(declared, fixed, strict=True) if isinstance(old, str) and isinstance(new, int)
+        }
+    return found, nameless

@@ -60,6 +60,8 @@ class Binding:
                     raise OptionError(f"input_shapes: the model has no input {name!r}; it has {', '.join(declared)}")
         fixed: dict[str, tuple[int, ...]] = {}
         for name, given in shapes.items():
+            if name not in declared:
+                continue
             fixed[name] = _fit(name, tuple(int(d) for d in given), declared[name], symbols)
         return cls(symbols, fixed)
 

@@ -117,17 +117,22 @@ def from_model(
         raise ModelError(f"{what} is damaged: {type(e).__name__}: {e}") from e
 
 
-def from_bytes(serialized: bytes, dims: Mapping[str, int] | None = None) -> GraphView:
+def from_bytes(
+    serialized: bytes,
+    dims: Mapping[str, int] | None = None,
+    input_shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> GraphView:
     """The view of what the native provider hands over. External tensors at the location "@mem" are wrapped where they
     are (offset: address, length: bytes): the view must not outlive that memory. Initializers that are also inputs can
     be replaced at run time (IR 4 and later) and are no constants here.
 
     Raises:
         ModelError: the bytes are no ModelProto.
+        OptionError: input_shapes contradict the graph; names that it does not have are passed over.
     """
     proto = _parse(serialized, "the graph handed over")
     try:
-        return _part(proto, dims or {})
+        return _part(proto, dims or {}, input_shapes or {})
     except (AttributeError, TypeError, UnicodeError, OverflowError, KeyError, IndexError) as e:
         raise ModelError(f"the graph handed over cannot be read: {type(e).__name__}: {e}") from e
 
@@ -138,15 +143,15 @@ def from_function(graph: onnx.GraphProto, opsets: Mapping[str, int], ir_version:
     return reader.graph(graph, {}, [i.name for i in graph.input], [], ir_version)
 
 
-def _part(proto: onnx.ModelProto, dims: Mapping[str, int]) -> GraphView:
+def _part(proto: onnx.ModelProto, dims: Mapping[str, int], input_shapes: Mapping[str, tuple[int, ...]]) -> GraphView:
     tensors = {t.name: to_array(t, External(memory=True)) for t in proto.graph.initializer}
     if proto.ir_version >= 4:
         for name in [i.name for i in proto.graph.input]:
             tensors.pop(name, None)
     fed = [i for i in proto.graph.input if i.name not in tensors]
-    binding = Binding.of(fed, dims, {}, strict=False)
+    binding = Binding.of(fed, dims, input_shapes, strict=False)
     infos = list(proto.graph.value_info)
-    if binding.symbols or not all(_static(v) for v in [*infos, *proto.graph.output]):
+    if binding.symbols or binding.inputs or not all(_static(v) for v in [*infos, *proto.graph.output]):
         infos = [*infos, *inference.infer(inference.skeleton(proto, tensors, External(memory=True)), binding)]
     reader = _Reader(External(memory=True), {d.domain: d.version for d in proto.opset_import}, binding)
     return reader.graph(proto.graph, tensors, [i.name for i in fed], infos, proto.ir_version)

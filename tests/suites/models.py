@@ -61,14 +61,19 @@ def session(model: Any, options: dict[str, str]) -> ort.InferenceSession:
     )
 
 
-def named_dims(path: Path, feeds: dict[str, np.ndarray]) -> dict[str, str]:
-    """The provider's option `dims`: the extents that the feeds give to the graph's named dimensions."""
-    fixed = {}
+def shape_options(path: Path, feeds: dict[str, np.ndarray]) -> dict[str, str]:
+    """The provider's options `dims`, the extents that the feeds give to the graph's named dimensions, and `input_shapes`,
+    for inputs with dimensions that have no name."""
+    fixed, nameless = {}, {}
     for value in onnx.load(str(path), load_external_data=False).graph.input:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if dim.dim_param and value.name in feeds and re.fullmatch(r"[^,;=]+", dim.dim_param):
+            if dim.dim_param and value.name in feeds and re.fullmatch(r"[^,;=]*\w[^,;=]*", dim.dim_param):
                 fixed[dim.dim_param] = feeds[value.name].shape[axis]
-    return {"dims": ",".join(f"{k}={v}" for k, v in fixed.items())} if fixed else {}
+            elif dim.dim_value <= 0 and value.name in feeds:
+                nameless[value.name] = "x".join(map(str, feeds[value.name].shape))
+    named = {"dims": ",".join(f"{k}={v}" for k, v in fixed.items())} if fixed else {}
+    shaped = {"input_shapes": ";".join(f"{k}={v}" for k, v in nameless.items())} if nameless else {}
+    return {**named, **shaped}
 
 
 def difference(expected: Any, value: np.ndarray) -> tuple[float, float]:
@@ -139,7 +144,7 @@ def rows(folder: Path, names: list[str]) -> Iterator[dict[str, Any]]:
         start = time.perf_counter()
         try:
             feeds = model.feeds()
-            s = session(model, named_dims(model.path, feeds))
+            s = session(model, shape_options(model.path, feeds))
             got = s.run(None, feeds)
             report = aneforge.provider.report(s)
             placed = [(a.ep_name, len(a.get_nodes())) for a in s.get_provider_graph_assignment_info()]
