@@ -161,52 +161,13 @@ def test_a_captured_value_is_an_input_for_the_target() -> None:
     right(*whole([pick], {"x": [2, 4]}, "y", {"yes": np.bool_(True), **numbers}))
 
 
-def test_a_condition_computed_at_run_time() -> None:
-    """Both branches, of which one gives infinities; results of rank 2, a scalar, a truth, and one that is known."""
-    known = {"one": np.float32(1), "three": np.array([3.0], np.float32)}
-    then = [
-        node("Reciprocal", "z", "t"), node("ReduceMax", "x", "t1", keepdims=0), node("Greater", "x", "t2"), node("Neg", "three", "t3"),
-    ]  # fmt: skip
-    then[2].input.append("w")
-    other = [
-        node("Mul", "x w", "e"), node("ReduceMin", "x", "e1", keepdims=0), node("Less", "x w", "e2"), node("Mul", "three one", "e3"),
-    ]  # fmt: skip
-    kinds = [(F, [2, 3]), (F, []), (B, [2, 3]), (F, [1])]
-    branches = [
-        body(nodes, [], [info(n.output[0], *kind) for n, kind in zip(nodes, kinds, strict=True)])
-        for nodes in (then, other)
-    ]
-    pick = node("If", "yes", "y y1 y2 y3", then_branch=branches[0], else_branch=branches[1])
-    nodes = [
-        node("Sub", "x x", "z"),
-        node("ReduceSum", "x", "sum", keepdims=0),
-        node("Greater", "sum zero", "yes"),
-        pick,
-    ]
-    model, feeds = whole(nodes, {"x": [2, 3], "w": [2, 3]}, "y y1 y2 y3", {**known, "zero": np.float32(0)})
-    for kind, out in zip(kinds, model.graph.output, strict=True):
-        out.CopyFrom(info(out.name, *kind))
-    for x in (np.abs(feeds["x"]), -np.abs(feeds["x"])):
-        right(model, {**feeds, "x": x})
-
-
-@pytest.mark.parametrize(("results", "words"), [
-    ((["ReduceSum", "Neg"], [[1, 1], [2, 3]]), "dynamic shape: branches of shapes"),
-    ((["Shape", "Shape"], [[2], [2]]), ""),
-])  # fmt: skip
-def test_branches_that_a_condition_at_run_time_cannot_choose(results: tuple, words: str) -> None:
-    ops_, shapes = results
-    kind = N if ops_[0] == "Shape" else F
-    branches = [
-        body([node(op, "x", f"r{i}")], [], [info(f"r{i}", kind, shape)])
-        for i, (op, shape) in enumerate(zip(ops_, shapes, strict=True))
-    ]
+def test_a_condition_computed_at_run_time_is_refused() -> None:
+    branches = [body([node(op, "x", out)], [], [info(out, F, [3])]) for op, out in (("Neg", "t"), ("Abs", "e"))]
     pick = node("If", "yes", "y", then_branch=branches[0], else_branch=branches[1])
     nodes = [node("ReduceSum", "x", "sum", keepdims=0), node("Greater", "sum zero", "yes"), pick]
-    model, _ = whole(nodes, {"x": [2, 3]}, "y", {"zero": np.float32(0)})
-    model.graph.output[0].type.tensor_type.elem_type = kind
-    found = refusals(imported(model))
-    assert not found if not words else found[0].startswith(words)
+    model, _ = whole(nodes, {"x": [3]}, "y", {"zero": np.float32(0)})
+    (reason,) = refusals(imported(model))
+    assert reason.startswith("computed parameter: its 'cond' ('yes') must be known at import")
 
 
 def test_collected_truths() -> None:

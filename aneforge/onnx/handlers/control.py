@@ -11,8 +11,8 @@ from ... import ops
 from ...errors import Reason, Refused
 from ...ir import Tensor
 from ..importer import UNROLLED, Binding, Scope
-from ..node import FLOATS, MAX_RANK, Node, reshaped, whole, wholes
-from ..registry import Any_, onnx_op
+from ..node import MAX_RANK, Node, reshaped, whole, wholes
+from ..registry import Any_, Known, onnx_op
 from ..shapes import wrap
 from ..tensors import Array
 from ..view import GraphView, ValueView
@@ -26,40 +26,11 @@ def _truth(value: Tensor | Array | None, what: str) -> bool:
 
 
 @onnx_op("If", since=(1, 11, 16, *NEW))
-def if_(node: Node, condition: Any_, *, then_branch: GraphView, else_branch: GraphView) -> list[Binding]:
-    """The branch that is taken, in place of the node. Where the condition is computed at run time, both, and of their
-    results those that it says: the engine has no branches."""
-    if isinstance(condition, np.ndarray):
-        branch = then_branch if _truth(condition, "condition") else else_branch
-        inner = node.scope.body(branch)
-        return [inner.get(name) for name in branch.outputs]
-    taken = node.mask(0)
-    if taken.type.size != 1 or len(then_branch.outputs) != len(else_branch.outputs):
-        raise Refused(
-            "attribute form", f"a condition of shape {taken.shape}, or branches of unequal numbers of results"
-        )
-    one, other = node.scope.body(then_branch), node.scope.body(else_branch)
-    pairs = zip(then_branch.outputs, else_branch.outputs, strict=True)
-    return [_either(node, taken, one.get(a), other.get(b)) for a, b in pairs]
-
-
-def _either(node: Node, taken: Tensor, one: Binding, other: Binding) -> Binding:
-    """One value or the other, element by element: what the other is does not matter, not even an infinity."""
-    a, b = one.value, other.value
-    if a is None or b is None:
-        reason = one.missing or other.missing or Reason("no engine form", "a result is not computed on the engine")
-        raise Refused(reason.kind, reason.text)
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.dtype == b.dtype and np.array_equal(a, b):
-        return one
-    if one.dtype != other.dtype or one.dtype is None or one.dtype.name not in (*FLOATS, "bool"):
-        raise Refused("data type", f"results of {one.dtype} and {other.dtype}, with a condition computed at run time")
-    if a.shape != b.shape:
-        raise Refused(
-            "dynamic shape", f"branches of shapes {a.shape} and {b.shape}; which is taken is known at run time"
-        )
-    x, y = _tensor(node, a), _tensor(node, b)
-    made = ops.where(ops.as_bool(reshaped(taken, (1,) * x.rank)), x, y)
-    return Binding(made, one.dtype, made.shape, whole=one.whole or other.whole)
+def if_(node: Node, condition: Known, *, then_branch: GraphView, else_branch: GraphView) -> list[Binding]:
+    """A known condition: the branch that is taken, in place of the node."""
+    branch = then_branch if _truth(condition, "condition") else else_branch
+    inner = node.scope.body(branch)
+    return [inner.get(name) for name in branch.outputs]
 
 
 @onnx_op("Loop", since=(1, 11, 16, *NEW))
