@@ -26,16 +26,11 @@ def compute(done: Imported, feeds: Mapping[str, np.ndarray], numerics: str = "fp
     out = {name: np.asarray(value) for name, value in known.items()}
     if len(known) < len(set(done.view.outputs)):
         mil = write(done.program(), numerics)
-        arrays = {port.mil: _fed(np.asarray(feeds[port.name]), port.type.dtype) for port in mil.inputs}
+        arrays = {port.mil: np.asarray(feeds[port.name]) for port in mil.inputs}
         made = evaluate(mil.text, bytes(mil.blob), arrays, "fp32" if numerics == "fp32" else "fp16")
         for port in mil.outputs:
             out[port.name] = made[port.mil].astype(done.dtypes[port.name])
     return {name: out[name] for name in done.view.outputs}
-
-
-def _fed(array: np.ndarray, dtype: str) -> np.ndarray:
-    """As a port takes it: integers that a program counts as floats are converted there."""
-    return array.astype(np.float64) if array.dtype.kind in "iu" and dtype in ("fp16", "fp32") else array
 
 
 def bake(model: onnx.ModelProto, constants: Mapping[str, np.ndarray]) -> onnx.ModelProto:

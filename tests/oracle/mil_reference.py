@@ -27,8 +27,9 @@ def evaluate(
 ) -> dict[str, np.ndarray]:
     """Runs the program on arrays named by its inputs.
 
-    Float inputs of another width are converted as a port does it: finite values saturate, then one rounding. With
-    numerics "fp16" the program's float type must be fp16; with "fp32" it may be either, and values keep fp32.
+    Float inputs of another width, and integers of 8 bits, are converted as a port does it: finite values saturate, then
+    one rounding. With numerics "fp16" the program's float type must be fp16; with "fp32" it may be either, and values
+    keep fp32.
 
     Returns:
         The outputs by name: float16 or float32 arrays.
