@@ -27,6 +27,7 @@ from . import (
     sampling,
     scattering,
     signal,
+    unordinary,
 )
 
 __all__ = [
@@ -56,4 +57,5 @@ __all__ = [
     "sampling",
     "scattering",
     "signal",
+    "unordinary",
 ]

@@ -77,13 +77,3 @@ def where(node: Node, condition: Bool, x: Data, y: Data) -> Tensor:
         condition = ops.as_bool(ops.broadcast_to(ops.as_mask(condition), shape))
     spans = ranges.known([node.range(1), node.range(2)])
     return node.prove(ops.where(condition, x, y), None if spans is None else ranges.union(*spans))
-
-
-@onnx_op("IsNaN", since=(9, 13, 20))
-def is_nan(node: Node, x: Tensor) -> Tensor:
-    raise Refused("no engine form", "IsNaN: a NaN enters the engine as an infinity and never leaves it (Q11, Q12)")
-
-
-@onnx_op("IsInf", since=(10, 20))
-def is_inf(node: Node, x: Tensor, *, detect_negative: int = 1, detect_positive: int = 1) -> Tensor:
-    raise Refused("no engine form", "IsInf: on the engine NaN and what leaves fp16's range are infinities, too (Q11)")
