@@ -102,7 +102,7 @@ def _port(array: np.ndarray, kind: Type, held: type, name: str) -> np.ndarray:
         return array
     if kind.dtype not in _ROUND:
         raise MilError(f"input {name!r}: {kind.dtype} cannot be a port")
-    if array.dtype.kind not in "fb" and array.dtype != np.int8:  # bytes are whole numbers of fp16
+    if array.dtype.kind not in "fb" and array.dtype.itemsize > 1:
         raise MilError(f"input {name!r}: {array.dtype} cannot become a float")
     wide = array.astype(np.float64)
     limit = float(np.finfo(held).max)
