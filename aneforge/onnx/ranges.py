@@ -140,6 +140,11 @@ def clamp(a: Range | None, low: float | None, high: float | None) -> Range | Non
     return (least, most) if math.isfinite(least) and math.isfinite(most) else None
 
 
+def wrapped(span: Range, limits: Range) -> Range:
+    """What is left within `limits` of an interval that may pass them by one period."""
+    return span if limits[0] <= span[0] and span[1] <= limits[1] else limits
+
+
 def known(spans: Sequence[Range | None]) -> list[Range] | None:
     """All of them, if all are known."""
     found = [s for s in spans if s is not None]

@@ -216,6 +216,7 @@ from .rounding import (
     mod_trunc,
     round_half_even,
     trunc,
+    wrapped,
 )
 from .shape import (
     band_part,
@@ -519,5 +520,6 @@ __all__ = [
     "upsample_nearest_neighbor",
     "weighted_sum",
     "where",
+    "wrapped",
     "write_at",
 ]

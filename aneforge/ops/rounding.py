@@ -91,3 +91,14 @@ def _remainder(x: Tensor, divisor: Operand) -> Tensor:
     size = e.abs(full)
     rest = c.select(c.less(e.mul(rest, sign), 0.0), e.add(rest, full), rest)
     return c.select(c.greater_equal(e.mul(rest, sign), size), e.sub(rest, full), rest)
+
+
+def wrapped(x: Tensor, span: tuple[float, float], limits: tuple[float, float]) -> Tensor:
+    """Whole numbers of the interval `span`, brought into `limits` by one period up or down, as integers overflow."""
+    low, high = limits
+    period = high - low + 1
+    if span[0] < low:
+        x = c.select(c.less(x, low), e.add(x, period), x)
+    if span[1] > high:
+        x = c.select(c.greater(x, high), e.sub(x, period), x)
+    return x

@@ -157,12 +157,22 @@ def test_sums_that_pass_2048_are_refused():
     judge([ARG, ("Add", "i c", "y", {})], {"x": X}, ["y"], {"c": np.int64(2043)})
 
 
-def test_bytes_that_would_wrap_are_refused():
+def test_sums_of_bytes_wrap():
+    a = np.arange(-128, 128).astype(np.int8)
+    b = np.random.RandomState(0).permutation(a)
+    for op in ("Add", "Sub"):
+        judge([(op, "a b", "y", {})], {"a": a, "b": b}, ["y"])
+        judge([(op, "a b", "y", {})], {"a": a.view(np.uint8), "b": b.view(np.uint8)}, ["y"])
+        judge([(op, "a c", "y", {})], {"a": a}, ["y"], {"c": np.int8(-100)})
+    judge([("Neg", "a", "y", {})], {"a": a}, ["y"])
+
+
+def test_products_of_bytes_that_would_wrap_are_refused():
     a = np.arange(6, dtype=np.uint8).reshape(2, 3)
-    (text,) = reasons([("Add", "a b", "y", {})], {"a": a, "b": a}, ["y"])
-    assert text == "data type: 'y' is uint8, and 0 to 510 would wrap around"
-    (text,) = reasons([("Neg", "a", "y", {})], {"a": a.astype(np.int8)}, ["y"])
-    assert text == "data type: 'y' is int8, and -127 to 128 would wrap around"
+    (text,) = reasons([("Mul", "a b", "y", {})], {"a": a}, ["y"], {"b": np.uint8(5)})
+    assert text == "data type: 'y' is uint8, and 0 to 1275 would wrap around"
+    (text,) = reasons([("Mul", "a b", "y", {})], {"a": a, "b": a}, ["y"])
+    assert "fp16 counts to 2048" in text
 
 
 def test_casts_between_bytes_wrap():

@@ -35,10 +35,20 @@ def aligned(node: Node, x: Value, y: Value, broadcast: int, axis: int | None) ->
     return y.reshape(full) if isinstance(y, np.ndarray) else reshaped(y, full)
 
 
+def _bytes(node: Node, y: Tensor) -> Tensor:
+    """A sum of bytes, wrapped around once where it may be too large for them."""
+    dtype, span = node.dtype(0), node.proved.get(y)
+    limits = None if dtype is None or dtype.name not in ranges.PORTS else ranges.PORTS[dtype.name]
+    if limits is None or span is None or span[0] < limits[0] - 256 or span[1] > limits[1] + 256:
+        return y
+    return node.prove(ops.wrapped(y, span, limits), ranges.wrapped(span, limits))
+
+
 def _binary(op: str, join: Callable[[Tensor, Tensor], Tensor], spans: Callable[[Range, Range], Range]) -> None:
     @onnx_op(op, since=(1, 6, 7, 13, 14))
     def binary(node: Node, x: Number, y: Number, *, broadcast: int = 0, axis: int | None = None) -> Tensor:
-        return node.follow(join(x, aligned(node, x, y, broadcast, axis)), spans, rounds=True)
+        y = node.follow(join(x, aligned(node, x, y, broadcast, axis)), spans, rounds=True)
+        return _bytes(node, y)
 
 
 _binary("Add", ops.add, ranges.add)
@@ -138,7 +148,7 @@ def mean(node: Node, *xs: Tensor) -> Tensor:
 
 @onnx_op("Neg", since=(1, 6, 13))
 def neg(node: Node, x: Number) -> Tensor:
-    return node.follow(ops.mul(x, -1.0), ranges.neg)
+    return _bytes(node, node.follow(ops.mul(x, -1.0), ranges.neg))
 
 
 @onnx_op("Abs", since=(1, 6, 13))

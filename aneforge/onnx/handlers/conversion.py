@@ -74,11 +74,7 @@ def _wrapped(node: Node, x: Tensor, span: ranges.Range, to: np.dtype[Any], sourc
     period = high - low + 1
     if source.name in FLOATS or period > 256 or span[0] < low - period or span[1] > high + period:
         raise Refused("data type", f"a cast of {span[0]:g} to {span[1]:g} to {to.name}")
-    if span[0] < low:
-        x = ops.where(ops.less(x, low), ops.add(x, period), x)
-    if span[1] > high:
-        x = ops.where(ops.greater(x, high), ops.sub(x, period), x)
-    return node.prove(x, (low, high))
+    return node.prove(ops.wrapped(x, span, (low, high)), (low, high))
 
 
 @onnx_op("Dropout", since=(1, 6, 7, 10, 12, 13, 22), layout=True, ignores=("seed", "ratio"))
