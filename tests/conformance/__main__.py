@@ -18,6 +18,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for `oracle`
 
+import onnx
+
+from aneforge.onnx.registry import handlers
+
 from . import record
 from .cases import SUITES, cases
 from .judge import NUMERICS, ROADS, Outcome, outcomes
@@ -66,6 +70,22 @@ def table(name: str, found: dict[str, Found], roads: list[str], numerics: list[s
     return lines
 
 
+def operators(found: dict[str, Found], road: str) -> str:
+    """How many operators of ai.onnx are right in a node case that is theirs alone."""
+    single = {c.name: c.model.graph.node[0] for c in cases("node") if len(c.model.graph.node) == 1}
+    right = {
+        single[name].op_type
+        for name, f in found.items()
+        if name in single and single[name].domain in ("", "ai.onnx") and f[road, "fp32"].verdict == "right"
+    }
+    every = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""}
+    handled = {op for domain, op in handlers() if domain == ""} & every
+    return (
+        f"  operators of ai.onnx: {len(every)} in onnx {onnx.__version__}; {len(handled)} have a handler; "
+        f"{len(right)} are right in a node case of their own ({road}, fp32)"
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__.splitlines()[0])
     parser.add_argument("--suite", nargs="+", choices=SUITES, default=list(SUITES))
@@ -80,6 +100,8 @@ def main() -> int:
     bad = False
     for suite, each in found.items():
         print("\n".join(table(suite, each, args.road, args.numerics)))
+        if suite == "node" and "baked" in args.road and "fp32" in args.numerics and not args.only:
+            print(operators(each, "baked"))
         for case, f in each.items():
             for (road, n), o in f.items():
                 if o.verdict in ("wrong", "bug"):
