@@ -41,7 +41,9 @@ def choose(options: Options) -> str:
         return name
     if options.numerics == "fp32":
         raise OptionError(f"numerics 'fp32' runs on backend 'host' alone; {name!r} computes in fp16")
-    raise BackendUnavailableError(e5rt.reason() if name == "e5rt" else coreml.reason())
+    if why_not := e5rt.reason() if name == "e5rt" else coreml.reason():
+        raise BackendUnavailableError(why_not)
+    return name
 
 
 def word(options: Options) -> str:

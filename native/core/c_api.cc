@@ -143,6 +143,13 @@ void from_half(const uint16_t* from, float* to, size_t n) {
   for (size_t i = 0; i < n; ++i) to[i] = half_to_float(from[i]);
 }
 
+AfStatus* backend_check(const char* backend) {
+  return guarded([&] {
+    require(backend != nullptr, "check: no backend named");
+    check_backend(backend);
+  });
+}
+
 const AfApi api = {
     AF_ABI,
     version,
@@ -166,6 +173,7 @@ const AfApi api = {
     counters,
     to_half,
     from_half,
+    backend_check,
 };
 
 }  // namespace

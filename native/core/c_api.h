@@ -119,6 +119,9 @@ typedef struct AfApi {
   /* fp16 conversion, round to nearest even, as at the ports (no saturation). For tests. */
   void (*to_half)(const float* from, uint16_t* to, size_t n);
   void (*from_half)(const uint16_t* from, float* to, size_t n);
+
+  /* NULL: the backend can be used on this machine and in this process; else a status that says why not. */
+  AfStatus* (*backend_check)(const char* backend);
 } AfApi;
 
 #if defined(__GNUC__)

@@ -52,7 +52,9 @@ struct MilFile {
 
 using CompileFn = std::shared_ptr<Executable> (*)(const MilFile&, const Options&);
 
-// Backends by name ("host", later "e5rt"). find_backend throws Error{kInvalidArgument} that lists the names there are.
+// Backends by name ("host", "e5rt"). Both throw Error{kInvalidArgument} that lists the names there are; check_backend
+// also throws what keeps the backend from being used on this machine.
 CompileFn find_backend(const std::string& name);
+void check_backend(const std::string& name);
 
 }  // namespace aneforge

@@ -1,7 +1,9 @@
 // Who runs a loop: ONNX Runtime's pool inside a session (ep/), a pool of our own elsewhere (core/thread_pool.h), or the
 // calling thread. Results never depend on it: a task computes whole output elements, in one order of operations.
 #pragma once
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 namespace aneforge {
@@ -38,5 +40,22 @@ class Serial final : public Parallel {
   }
   size_t width() const override { return 1; }
 };
+
+// f(begin, end) over [0, total) in tasks of at least `grain`. Which element belongs to which task never matters to
+// results.
+template <class F>
+void chunks(Parallel& parallel, int64_t total, int64_t grain, F&& f) {
+  if (total <= 0) return;
+  const int64_t width = static_cast<int64_t>(parallel.width());
+  const int64_t most = width <= 1 ? 1 : width * 4;
+  const int64_t wanted = std::clamp<int64_t>((total + grain - 1) / std::max<int64_t>(grain, 1), 1, most);
+  const int64_t each = (total + wanted - 1) / wanted;
+  const int64_t tasks = (total + each - 1) / each;
+  if (tasks == 1) return f(int64_t{0}, total);
+  parallel.each(static_cast<size_t>(tasks), [&](size_t i) {
+    const int64_t begin = static_cast<int64_t>(i) * each;
+    f(begin, std::min(begin + each, total));
+  });
+}
 
 }  // namespace aneforge

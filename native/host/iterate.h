@@ -14,23 +14,6 @@ inline constexpr int64_t kGrain = 16384;                // elements of simple wo
 inline constexpr size_t kMostDims = 2 * mil::kMaxRank;  // of a walk: tile doubles the rank
 inline constexpr int64_t kBlock = 4096;  // elements between compute and finish, so that both find them in cache
 
-// f(begin, end) over [0, total) in tasks of at least `grain`. Which element belongs to which task never matters to
-// results.
-template <class F>
-void chunks(Parallel& parallel, int64_t total, int64_t grain, F&& f) {
-  if (total <= 0) return;
-  const int64_t width = static_cast<int64_t>(parallel.width());
-  const int64_t most = width <= 1 ? 1 : width * 4;
-  const int64_t wanted = std::clamp<int64_t>((total + grain - 1) / std::max<int64_t>(grain, 1), 1, most);
-  const int64_t each = (total + wanted - 1) / wanted;
-  const int64_t tasks = (total + each - 1) / each;
-  if (tasks == 1) return f(int64_t{0}, total);
-  parallel.each(static_cast<size_t>(tasks), [&](size_t i) {
-    const int64_t begin = static_cast<int64_t>(i) * each;
-    f(begin, std::min(begin + each, total));
-  });
-}
-
 // A dense result of which operands are read with any strides (0 where they are broadcast), neighbouring dimensions
 // joined where all operands allow it. The last dimension is the row.
 template <size_t N>

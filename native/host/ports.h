@@ -5,15 +5,11 @@
 //   anything but 0 is true integers  into float ports as numbers; integer ports take integer tensors only, saturating
 //   outputs   to an integer type: towards zero, saturating, NaN is 0
 #pragma once
+#include "core/convert.h"
 #include "core/executable.h"
 #include "host/program.h"
 
 namespace aneforge::host {
-
-struct PortSeen {
-  bool saturated = false;  // a finite value did not fit
-  bool nonfinite = false;  // an infinity or NaN came in, or goes out
-};
 
 // Element types that a port of this kind takes or gives.
 bool converts(DType caller, const Value& port);

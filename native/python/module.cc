@@ -354,6 +354,9 @@ PYBIND11_MODULE(_native, m) {
   m.def("version", [] { return api().version(); });
   m.def("compile", &compile, py::arg("backend"), py::arg("text"), py::arg("blob"), py::arg("options"),
         "Compiles a MIL program (text, and weight blob as a buffer) with a backend. Other threads run meanwhile.");
+  m.def(
+      "check_backend", [](const std::string& name) { check(api().backend_check(name.c_str())); }, py::arg("backend"),
+      "Raises what keeps a backend from being used on this machine and in this process.");
   m.def("install", &install, py::arg("hook"),
         "Sets the capability hook, None for none: called as hook(ep, parent_op, model_path, model, options) on the "
         "thread that "

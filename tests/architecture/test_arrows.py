@@ -48,7 +48,7 @@ NATIVE = {
     "core": set[str](),
     "mil": {"core"},
     "host": {"mil", "core"},
-    "runtime": {"core"},
+    "runtime": {"mil", "core"},
     "ep": {"core"},
     "python": {"core/c_api.h"},
 }

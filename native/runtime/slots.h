@@ -1,0 +1,35 @@
+// Every program of the process that is compiled for the engine, and how many are loaded.
+//
+// The 129th load of a process fails; programs of others count too. At most kMost are loaded from here: the least
+// recently run one makes room, and is loaded again (from its library, without compiling) when it is next run.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+namespace aneforge::runtime {
+
+class EngineProgram;
+
+class Slots {
+ public:
+  static constexpr size_t kMost = 96;
+
+  static Slots& get();  // lives as long as the process
+  void add(EngineProgram*);
+  void remove(EngineProgram*);  // and frees its slot
+  // Before a load. Throws Error{kFailed} when all slots are in use by programs that are running.
+  void make_room(const EngineProgram* for_whom);
+  uint64_t tick();
+
+ private:
+  Slots();
+  static void at_exit();
+
+  std::mutex mutex_;
+  std::vector<EngineProgram*> programs_;
+  uint64_t clock_ = 0;
+};
+
+}  // namespace aneforge::runtime

@@ -1,0 +1,500 @@
+// A stand-in for the engine's runtime: the functions that it exports, strict about how they are called. For tests only;
+// shares nothing with the product, which it is here to judge. It is given paths and port buffers, and computes with
+// worker.py beside it (a process of its own: an independent reader and numpy).
+//
+// Every misuse is counted, kept as a text, and answered with an error. The control functions at the end are for tests.
+// Environment: STANDIN_PYTHON, the interpreter; STANDIN_TESTS, the folder that worker.py imports from.
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+extern char** environ;
+
+namespace {
+
+enum Kind { kConfig, kCompiler, kOptions, kLibrary, kFunction, kOpOptions, kOperation, kPort, kBuffer, kStream };
+constexpr const char* kNames[] = {"config",    "compiler",  "options", "library", "function",
+                                  "opoptions", "operation", "port",    "buffer",  "stream"};
+
+struct PortType {
+  std::string name;
+  uint64_t bytes;
+};
+
+// One handle. `parent` is what it was made from and must outlive it where the runtime says so.
+struct Object {
+  Kind kind;
+  Object* parent = nullptr;
+  std::set<std::string> done;  // setters that were called
+  std::string text;            // a path or a name
+  uint32_t program = 0;        // of a library
+  std::vector<PortType> inputs, outputs;
+  std::map<std::string, Object*> bound;  // buffers of an operation, by port
+  Object* encoded = nullptr;             // stream: its operation. operation: its stream
+  bool input = false;
+  std::vector<char> memory;
+  std::atomic<bool> busy{false};
+};
+
+std::recursive_mutex lock;
+std::set<Object*> live;
+std::map<std::string, uint64_t> calls;
+std::map<std::string, uint64_t> fail_at;  // the call's number, from 1
+uint64_t misuses = 0, most_programs = 128;
+std::string misuse_text;
+bool computing = true, compiling = false;
+pid_t owner = 0;
+thread_local std::string last_error;
+
+int32_t refuse(int32_t status, const std::string& why) {
+  last_error = why;
+  return status;
+}
+
+int32_t misuse(const std::string& why) {
+  ++misuses;
+  if (misuse_text.size() < 4000) misuse_text += why + "\n";
+  return refuse(2, "standin: " + why);
+}
+
+// At the start of every call: counts it, dies in a forked child as the real one does, and fails when told to.
+int32_t enter(const char* name) {
+  if (owner == 0) owner = getpid();
+  if (owner != getpid()) raise(SIGSEGV);
+  const uint64_t n = ++calls[name];
+  const auto wanted = fail_at.find(name);
+  if (wanted != fail_at.end() && (wanted->second == 0 || wanted->second == n))
+    return refuse(7, std::string("standin: told to fail in ") + name);
+  last_error.clear();
+  return 0;
+}
+
+Object* find(void* p, Kind kind) {
+  auto* o = static_cast<Object*>(p);
+  return live.count(o) && o->kind == kind ? o : nullptr;
+}
+
+Object* make(Kind kind, Object* parent) {
+  auto* o = new Object{};
+  o->kind = kind;
+  o->parent = parent;
+  live.insert(o);
+  return o;
+}
+
+bool has_children(Object* of, Kind kind) {
+  for (Object* o : live)
+    if (o->kind == kind && o->parent == of) return true;
+  return false;
+}
+
+int32_t release(const char* name, void** place, Kind kind) {
+  if (!place) return misuse(std::string(name) + ": takes the address of the handle");
+  Object* o = find(*place, kind);
+  if (!o) return misuse(std::string(name) + ": not a live " + kNames[kind] + " (released twice?)");
+  live.erase(o);
+  delete o;
+  *place = nullptr;
+  return 0;
+}
+
+// The worker ----------------------------------------------------------------------------------------------------------
+
+int to_worker = -1, from_worker = -1;
+
+bool write_all(int fd, const void* data, size_t n) {
+  const auto* p = static_cast<const char*>(data);
+  while (n > 0) {
+    const ssize_t done = write(fd, p, n);
+    if (done <= 0) return false;
+    p += done;
+    n -= static_cast<size_t>(done);
+  }
+  return true;
+}
+bool read_all(int fd, void* data, size_t n) {
+  auto* p = static_cast<char*>(data);
+  while (n > 0) {
+    const ssize_t done = read(fd, p, n);
+    if (done <= 0) return false;
+    p += done;
+    n -= static_cast<size_t>(done);
+  }
+  return true;
+}
+
+bool start_worker() {
+  if (to_worker >= 0) return true;
+  const char* python = std::getenv("STANDIN_PYTHON");
+  const char* tests = std::getenv("STANDIN_TESTS");
+  int in[2], out[2];
+  if (!python || !tests || pipe(in) != 0 || pipe(out) != 0) return false;
+  for (int fd : {in[0], in[1], out[0], out[1]}) fcntl(fd, F_SETFD, FD_CLOEXEC);
+  const std::string script = std::string(tests) + "/standin/worker.py", path = std::string("PYTHONPATH=") + tests;
+  char* arguments[] = {const_cast<char*>(python), const_cast<char*>(script.c_str()), nullptr};
+  std::vector<char*> variables{const_cast<char*>(path.c_str()), const_cast<char*>("OPENBLAS_NUM_THREADS=1")};
+  for (char** e = environ; *e; ++e)
+    if (std::strncmp(*e, "PYTHONPATH=", 11) != 0) variables.push_back(*e);
+  variables.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, in[0], 0);
+  posix_spawn_file_actions_adddup2(&actions, out[1], 1);
+  pid_t child = 0;
+  const int failed = posix_spawn(&child, python, &actions, nullptr, arguments, variables.data());
+  posix_spawn_file_actions_destroy(&actions);
+  close(in[0]);
+  close(out[1]);
+  to_worker = in[1];
+  from_worker = out[0];
+  return failed == 0;
+}
+
+// status: 0 done, 1 refused, 9 no worker
+uint32_t ask(uint32_t what, const std::string& request, std::string* answer) {
+  uint32_t head[2] = {what, static_cast<uint32_t>(request.size())};
+  if (!start_worker() || !write_all(to_worker, head, 8) || !write_all(to_worker, request.data(), request.size()) ||
+      !read_all(from_worker, head, 8)) {
+    *answer = "standin: the worker is gone";
+    return 9;
+  }
+  answer->resize(head[1]);
+  if (!read_all(from_worker, answer->data(), head[1])) return 9;
+  return head[0];
+}
+
+std::string word_of(uint32_t number) { return std::string(reinterpret_cast<const char*>(&number), 4); }
+
+const PortType* port_type(Object* operation, const std::string& name, bool input) {
+  for (const PortType& p : input ? operation->inputs : operation->outputs)
+    if (p.name == name) return &p;
+  return nullptr;
+}
+
+int32_t retain_port(const char* call, void* operation, const char* name, void** out, bool input) {
+  Object* o = find(operation, kOperation);
+  if (!o || !name || !out) return misuse(std::string(call) + ": (operation, name, out)");
+  if (o->encoded) return misuse(std::string(call) + ": the operation is encoded");
+  if (!port_type(o, name, input)) return refuse(1, std::string("no port ") + name);
+  Object* p = make(kPort, o);
+  p->text = name;
+  p->input = input;
+  *out = p;
+  return 0;
+}
+
+}  // namespace
+
+#define API extern "C" __attribute__((visibility("default")))
+#define ENTER(name)                                       \
+  const std::lock_guard<std::recursive_mutex> held(lock); \
+  if (const int32_t failed = enter(name)) return failed;
+#define RELEASE(name, kind)           \
+  API int32_t e5rt_##name(void** p) { \
+    ENTER(#name)                      \
+    return release(#name, p, kind);   \
+  }
+#define SETTER(name, kind, argument, right)                                                      \
+  API int32_t e5rt_##name(void* p, argument v) {                                                 \
+    ENTER(#name)                                                                                 \
+    Object* o = find(p, kind);                                                                   \
+    if (!o) return misuse(#name ": the first argument is no live " + std::string(kNames[kind])); \
+    if (!(right)) return misuse(#name ": a wrong value");                                        \
+    o->done.insert(#name);                                                                       \
+    return 0;                                                                                    \
+  }
+
+API const char* e5rt_get_last_error_message() { return last_error.c_str(); }
+
+API int32_t e5rt_e5_compiler_config_options_create(void** out) {
+  ENTER("e5_compiler_config_options_create")
+  *out = make(kConfig, nullptr);
+  return 0;
+}
+API int32_t e5rt_e5_compiler_config_options_set_cache_bundle_location(void* config, const char* folder) {
+  ENTER("e5_compiler_config_options_set_cache_bundle_location")
+  Object* o = find(config, kConfig);
+  struct stat seen;
+  if (!o || !folder || stat(folder, &seen) != 0 || !S_ISDIR(seen.st_mode) || access(folder, W_OK) != 0)
+    return misuse("set_cache_bundle_location: (config, existing writable folder)");
+  o->text = folder;
+  return 0;
+}
+RELEASE(e5_compiler_config_options_release, kConfig)
+
+API int32_t e5rt_e5_compiler_create_with_config(void** out, void* config) {
+  ENTER("e5_compiler_create_with_config")
+  Object* o = find(config, kConfig);
+  if (!o || o->text.empty()) return misuse("compiler_create_with_config: (out, config with a cache folder)");
+  Object* made = make(kCompiler, nullptr);
+  made->text = o->text;
+  *out = made;
+  return 0;
+}
+RELEASE(e5_compiler_release, kCompiler)
+
+API int32_t e5rt_e5_compiler_options_create(void** out) {
+  ENTER("e5_compiler_options_create")
+  *out = make(kOptions, nullptr);
+  return 0;
+}
+SETTER(e5_compiler_options_set_compute_device_types_mask, kOptions, uint64_t, v == 0x4)
+SETTER(e5_compiler_options_set_force_recompilation, kOptions, int, v == 0 || v == 1)
+SETTER(e5_compiler_options_set_segmenter, kOptions, const char*, v&& std::strcmp(v, "graph") == 0)
+RELEASE(e5_compiler_options_release, kOptions)
+
+API int32_t e5rt_e5_compiler_compile(void* compiler, const char* path, void* options, void** out) {
+  {
+    ENTER("e5_compiler_compile")
+    Object* made = find(compiler, kCompiler);
+    Object* with = find(options, kOptions);
+    if (!made || !path || !with || !out) return misuse("compile: (compiler, path, options, out)");
+    for (const char* needed :
+         {"e5_compiler_options_set_compute_device_types_mask", "e5_compiler_options_set_segmenter"})
+      if (!with->done.count(needed)) return misuse(std::string("compile: without ") + needed);
+    const std::string file = path;
+    if (file.size() < 4 || file.substr(file.size() - 4) != ".mil") return misuse("compile: the path is no .mil file");
+    if (compiling) return misuse("compile: two at a time");
+    compiling = true;
+  }
+  usleep(100);  // so that a second one at the same time is seen
+  const std::lock_guard<std::recursive_mutex> held(lock);
+  compiling = false;
+  std::string answer;
+  const uint32_t status = ask(1, path, &answer);
+  if (status) return refuse(11, answer + " ANECCompile() FAILED (11)");
+  Object* library = make(kLibrary, nullptr);
+  std::istringstream lines(answer);
+  lines >> library->program;
+  for (std::string role, name; lines >> role >> name;) {
+    PortType p{name, 0};
+    lines >> p.bytes;
+    (role == "in" ? library->inputs : library->outputs).push_back(p);
+  }
+  // What a real one leaves in its folder.
+  if (FILE* f = std::fopen((find(compiler, kCompiler)->text + "/model.anehash").c_str(), "w")) std::fclose(f);
+  *out = library;
+  return 0;
+}
+
+API int32_t e5rt_program_library_retain_program_function(void* library, const char* name, void** out) {
+  ENTER("program_library_retain_program_function")
+  Object* o = find(library, kLibrary);
+  if (!o || !name || !out) return misuse("retain_program_function: (library, name, out)");
+  if (std::strcmp(name, "main") != 0) return refuse(1, std::string("no function ") + name);
+  *out = make(kFunction, o);
+  return 0;
+}
+API int32_t e5rt_program_library_release(void** p) {
+  ENTER("program_library_release")
+  Object* o = p ? find(*p, kLibrary) : nullptr;
+  if (o && has_children(o, kFunction)) return misuse("program_library_release: before its function");
+  std::string ignored;
+  if (o) ask(3, word_of(o->program), &ignored);
+  return release("program_library_release", p, kLibrary);
+}
+API int32_t e5rt_program_function_release(void** p) {
+  ENTER("program_function_release")
+  Object* o = p ? find(*p, kFunction) : nullptr;
+  if (o && has_children(o, kOpOptions)) return misuse("program_function_release: before its options");
+  return release("program_function_release", p, kFunction);
+}
+API int32_t e5rt_program_function_load_for_execution(void*) {
+  ENTER("program_function_load_for_execution")
+  return misuse("ProgramFunction LoadForExecution() is no longer supported. Switch to ExecutionStreamOperation.");
+}
+
+API int32_t e5rt_precompiled_compute_op_create_options_create_with_program_function(void** out, void* function) {
+  ENTER("precompiled_compute_op_create_options_create_with_program_function")
+  Object* o = find(function, kFunction);
+  if (!o || !out) return misuse("Cannot provide program function as nullptr. @ Create");
+  *out = make(kOpOptions, o);
+  return 0;
+}
+SETTER(precompiled_compute_op_create_options_set_operation_name, kOpOptions, const char*, v && *v)
+SETTER(precompiled_compute_op_create_options_set_allocate_intermediate_buffers, kOpOptions, int, v == 1)
+API int32_t e5rt_precompiled_compute_op_create_options_release(void** p) {
+  ENTER("precompiled_compute_op_create_options_release")
+  Object* o = p ? find(*p, kOpOptions) : nullptr;
+  if (o && has_children(o, kOperation)) return misuse("op options released before their operation");
+  return release("precompiled_compute_op_create_options_release", p, kOpOptions);
+}
+
+API int32_t e5rt_execution_stream_operation_create_precompiled_compute_operation_with_options(void** out, void* with) {
+  ENTER("execution_stream_operation_create_precompiled_compute_operation_with_options")
+  Object* o = find(with, kOpOptions);
+  if (!o || !out) return misuse("create operation: (out, options)");
+  if (o->done.size() != 2) return misuse("create operation: options without a name, or without intermediate buffers");
+  uint64_t loaded = 0;
+  for (Object* other : live) loaded += other->kind == kOperation ? 1 : 0;
+  if (loaded >= most_programs)
+    return refuse(13,
+                  "ANE model load has failed for on-device compiled macho. Must re-compile the E5 bundle. @ "
+                  "GetANEFModel (13)");
+  Object* made = make(kOperation, o);
+  Object* library = o->parent->parent;
+  made->program = library->program;
+  made->inputs = library->inputs;
+  made->outputs = library->outputs;
+  *out = made;
+  return 0;
+}
+API int32_t e5rt_execution_stream_operation_retain_input_port(void* operation, const char* name, void** out) {
+  ENTER("execution_stream_operation_retain_input_port")
+  return retain_port("retain_input_port", operation, name, out, true);
+}
+API int32_t e5rt_execution_stream_operation_retain_output_port(void* operation, const char* name, void** out) {
+  ENTER("execution_stream_operation_retain_output_port")
+  return retain_port("retain_output_port", operation, name, out, false);
+}
+API int32_t e5rt_execution_stream_operation_prepare_op_for_encode(void*) {
+  ENTER("execution_stream_operation_prepare_op_for_encode")
+  return misuse("prepare_op_for_encode: the next encode fails");
+}
+API int32_t e5rt_execution_stream_operation_release(void** p) {
+  ENTER("execution_stream_operation_release")
+  Object* o = p ? find(*p, kOperation) : nullptr;
+  if (o && o->encoded) return misuse("operation released before the stream that it is encoded on");
+  return release("execution_stream_operation_release", p, kOperation);
+}
+
+API int32_t e5rt_io_port_bind_buffer_object(void* port, void* buffer) {
+  ENTER("io_port_bind_buffer_object")
+  Object* p = find(port, kPort);
+  Object* b = find(buffer, kBuffer);
+  if (!p || !b) return misuse("bind: (port, buffer)");
+  Object* operation = find(p->parent, kOperation);
+  if (!operation || operation->encoded) return misuse("bind: the operation is gone, or encoded");
+  if (b->memory.size() < port_type(operation, p->text, p->input)->bytes) return misuse("bind: the buffer is too small");
+  if (operation->bound.count(p->text)) return misuse("bind: twice");
+  operation->bound[p->text] = b;
+  return 0;
+}
+RELEASE(io_port_release, kPort)
+
+API int32_t e5rt_buffer_object_alloc(void** out, uint64_t bytes, uint32_t type) {
+  ENTER("buffer_object_alloc")
+  if (type > 2) return refuse(5, "Invalid BufferType @ AllocMemory");
+  if (!out || type != 0 || bytes == 0 || bytes > (uint64_t{1} << 34)) return misuse("alloc: (out, bytes, type 0)");
+  Object* o = make(kBuffer, nullptr);
+  o->memory.assign(bytes, static_cast<char>(0x7f));  // not zeros: what the caller does not clear shows
+  *out = o;
+  return 0;
+}
+API int32_t e5rt_buffer_object_get_data_ptr(void* buffer, void** out) {
+  ENTER("buffer_object_get_data_ptr")
+  Object* o = find(buffer, kBuffer);
+  if (!o || !out) return misuse("get_data_ptr: (buffer, out)");
+  *out = o->memory.data();
+  return 0;
+}
+API int32_t e5rt_buffer_object_release(void** p) {
+  ENTER("buffer_object_release")
+  Object* o = p ? find(*p, kBuffer) : nullptr;
+  for (Object* other : live)
+    if (o && other->kind == kOperation && other->encoded)
+      for (const auto& bound : other->bound)
+        if (bound.second == o) return misuse("buffer released while an encoded operation uses it");
+  return release("buffer_object_release", p, kBuffer);
+}
+
+API int32_t e5rt_execution_stream_create(void** out) {
+  ENTER("execution_stream_create")
+  *out = make(kStream, nullptr);
+  return 0;
+}
+API int32_t e5rt_execution_stream_encode_operation(void* stream, void* operation) {
+  ENTER("execution_stream_encode_operation")
+  Object* s = find(stream, kStream);
+  Object* o = find(operation, kOperation);
+  if (!s || !o) return misuse("encode: (stream, operation)");
+  if (s->encoded || o->encoded) return misuse("encode: twice");
+  for (const auto* ports : {&o->inputs, &o->outputs})
+    for (const PortType& p : *ports)
+      if (!o->bound.count(p.name)) return misuse("encode: port " + p.name + " is not bound");
+  s->encoded = o;
+  o->encoded = s;
+  return 0;
+}
+API int32_t e5rt_execution_stream_execute_sync(void* stream) {
+  Object* s = nullptr;
+  {
+    ENTER("execution_stream_execute_sync")
+    s = find(stream, kStream);
+    if (!s || !s->encoded) return misuse("execute: a live stream with an encoded operation");
+    if (s->busy.exchange(true)) return misuse("execute: two at a time on one stream");
+  }
+  sched_yield();
+  const std::lock_guard<std::recursive_mutex> held(lock);
+  s->busy = false;
+  Object* o = s->encoded;
+  if (!computing) return 0;
+  std::string request = word_of(o->program), answer;
+  for (const PortType& p : o->inputs) request.append(o->bound[p.name]->memory.data(), p.bytes);
+  const uint32_t status = ask(2, request, &answer);
+  if (status) return refuse(3, answer);
+  size_t at = 0;
+  for (const PortType& p : o->outputs) {
+    std::memcpy(o->bound[p.name]->memory.data(), answer.data() + at, p.bytes);
+    at += p.bytes;
+  }
+  return 0;
+}
+API int32_t e5rt_execution_stream_release(void** p) {
+  ENTER("execution_stream_release")
+  Object* o = p ? find(*p, kStream) : nullptr;
+  if (o && o->encoded) o->encoded->encoded = nullptr;
+  return release("execution_stream_release", p, kStream);
+}
+
+// Control -------------------------------------------------------------------------------------------------------------
+
+API uint64_t standin_live() {
+  const std::lock_guard<std::recursive_mutex> held(lock);
+  return live.size();
+}
+API uint64_t standin_loaded() {
+  const std::lock_guard<std::recursive_mutex> held(lock);
+  uint64_t n = 0;
+  for (Object* o : live) n += o->kind == kOperation ? 1 : 0;
+  return n;
+}
+// Calls of one function ("" all) since the last reset.
+API uint64_t standin_calls(const char* name) {
+  const std::lock_guard<std::recursive_mutex> held(lock);
+  uint64_t n = 0;
+  for (const auto& c : calls) n += !*name || c.first == name ? c.second : 0;
+  return n;
+}
+API uint64_t standin_misuses() { return misuses; }
+API const char* standin_misuse_text() { return misuse_text.c_str(); }
+// The n-th call of a function from now on fails; 0: every one.
+API void standin_fail(const char* name, uint64_t n) {
+  const std::lock_guard<std::recursive_mutex> held(lock);
+  fail_at[name] = n == 0 ? 0 : calls[name] + n;
+}
+API void standin_compute(int on) { computing = on != 0; }
+API void standin_most_programs(uint64_t n) { most_programs = n; }
+API void standin_reset() {
+  const std::lock_guard<std::recursive_mutex> held(lock);
+  calls.clear();
+  fail_at.clear();
+  misuses = 0;
+  misuse_text.clear();
+  computing = true;
+  most_programs = 128;
+}

@@ -1,0 +1,86 @@
+"""Computes for the stand-in: reads programs by their paths with the independent reader, runs them with the evaluator.
+
+Frames on stdin and stdout: two uint32 (what, length), then bytes. Requests: 1 compile (path), 2 run (uint32 program, then
+the inputs one after another), 3 forget (uint32 program). Answers: 0 done, 1 refused (text).
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+from oracle.mil_reference import MilError, Program, evaluate_program, read
+from oracle.registry import OPERATIONS
+
+Types = list[tuple[str, np.dtype, tuple[int, ...]]]
+PORTS = {"fp16": np.dtype("<f2"), "uint8": np.dtype("u1")}
+
+
+class Refused(Exception):
+    """What the compiler says of a program that it does not take."""
+
+
+def compile(path: Path) -> tuple[Program, Types, Types]:
+    try:
+        program = read(path.read_text("ascii"), (path.parent / "weights.bin").read_bytes())
+    except (MilError, OSError, UnicodeError) as error:
+        raise Refused(f"InvalidMILProgram: {error}") from error
+    if unknown := {s.kind for s in program.operations} - set(OPERATIONS):
+        raise Refused(
+            f'"Not implemented": Some ops are not supported on any of the specified backends: {", ".join(sorted(unknown))}'
+        )
+    kinds = {name: kind for s in program.operations for name, kind in s.results}
+    inputs = [(name, kind) for name, kind in program.inputs]
+    outputs = [(name, kinds[name]) for name in program.outputs]
+    for name, kind in inputs:
+        if kind.dtype not in PORTS:
+            raise Refused(f"Unsupported function input dtype {kind.dtype} of {name}")
+    for name, kind in outputs:
+        if kind.dtype != "fp16":
+            raise Refused(f"Unsupported function output dtype {kind.dtype} of {name}")
+    return program, *([(n, PORTS[k.dtype], k.shape) for n, k in ports] for ports in (inputs, outputs))
+
+
+def size(dtype: np.dtype, shape: tuple[int, ...]) -> int:
+    return dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+
+
+def run(made: tuple[Program, Types, Types], data: bytes) -> bytes:
+    program, inputs, outputs = made
+    feeds, at = {}, 0
+    for name, dtype, shape in inputs:
+        feeds[name] = np.frombuffer(data, dtype, int(np.prod(shape, dtype=np.int64)), at).reshape(shape)
+        at += size(dtype, shape)
+    results = evaluate_program(program, feeds)
+    return b"".join(np.ascontiguousarray(results[name], dtype).tobytes() for name, dtype, _ in outputs)
+
+
+def main() -> None:
+    programs: dict[int, tuple[Program, Types, Types]] = {}
+    count = 0
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    while head := source.read(8):
+        what, length = struct.unpack("<II", head)
+        body = source.read(length)
+        status, answer = 0, b""
+        try:
+            if what == 1:
+                programs[count] = made = compile(Path(body.decode()))
+                lines = [f"{count}"]
+                lines += [f"in {n} {size(d, s)}" for n, d, s in made[1]]
+                lines += [f"out {n} {size(d, s)}" for n, d, s in made[2]]
+                answer = "\n".join(lines).encode()
+                count += 1
+            elif what == 2:
+                answer = run(programs[struct.unpack_from("<I", body)[0]], body[4:])
+            else:
+                del programs[struct.unpack_from("<I", body)[0]]
+        except (Refused, MilError) as error:
+            status, answer = 1, str(error).encode()
+        sink.write(struct.pack("<II", status, len(answer)) + answer)
+        sink.flush()
+
+
+main()
