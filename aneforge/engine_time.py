@@ -11,6 +11,12 @@ from .ir import Op, Program, Tensor
 from .targets import Target
 
 _BYTES = 2  # of an fp16 element
+_PACKED = {"uint1": 1 / 8, "uint4": 1 / 2, "int8": 1.0}
+_ENCODING = {
+    "constexpr_affine_dequantize": "int8",
+    "constexpr_lut_to_dense": "int4",
+    "constexpr_sparse_to_dense": "sparse",
+}
 
 
 def microseconds(program: Program, target: Target) -> float:
@@ -18,10 +24,19 @@ def microseconds(program: Program, target: Target) -> float:
     cost = target.cost
     total = cost.floor_us
     for op in program.ops:
-        if not op.is_leaf:
-            moved = _BYTES * sum(t.type.size for t in (*op.sources, *op.outputs))
+        if not (op.is_leaf or op.kind.startswith("constexpr_")):
+            moved = sum(_moved(t, target) for t in (*op.sources, *op.outputs))
             total += max(0.0, max(moved / cost.bytes_per_us, flops(op) / cost.flops_per_us) - cost.floor_us)
     return total
+
+
+def _moved(tensor: Tensor, target: Target) -> float:
+    """Bytes of an operand: packed weights count as they stand in memory, where the engine streams them."""
+    op = tensor.op
+    encoding = _ENCODING.get(op.kind)
+    if encoding in target.streams:
+        return sum(s.type.size * _PACKED.get(s.dtype, float(_BYTES)) for s in op.sources)
+    return _BYTES * tensor.type.size
 
 
 def flops(op: Op) -> int:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Shapes = Mapping[str, Sequence[int]]
 
 # Keywords of ANEForge 0.4.0's compile that are no options here, with the value that asks for nothing.
-_LATER = {"int8": False, "build_dir": None, "block_size": 32}
+_LATER = {"build_dir": None}
 FLOOR_BOUND = 1.5
 """Up to this many times the fixed cost of a call, a program is bound by it."""
 # Options that say how a session is divided; a program that is whole or refused has no use for them.
@@ -255,8 +255,11 @@ def compile(
         validate: raise what would be a PrecisionWarning: values that may be lost in fp16 (see `aneforge check` for a
             run with real inputs).
         options: the other options of the provider (backend, numerics, on_overflow, …).
-        int8, build_dir, compress, compress_atol, block_size: not effective yet; any other than the default is a
-            NotImplementedError.
+        int8: the same as compress="int8".
+        compress: pack weights as "int8", "int4", "sparse", "blockwise", or "auto": the smallest that the target streams.
+        compress_atol: a weight whose relative L2 error would be larger stays fp16.
+        block_size: weights that share a scale, for "blockwise".
+        build_dir: not effective yet; any other than the default is a NotImplementedError.
 
     Raises:
         ValueError: with `validate`, see there.
@@ -336,8 +339,10 @@ def _options(given: Mapping[str, object], **more: object) -> Options:
         raise ValueError("option 'strict': this road is always strict; a session takes models in parts")
     if words.get("target") is None:
         words.pop("target", None)
-    if words.get("compress_atol", 0.05) != 0.05 and words.get("compress") in (None, False, "none"):
-        raise NotImplementedError("option 'compress_atol': weight compression is not effective in this release")
+    if words.pop("int8", False):  # ANEForge 0.4.0's other word for it
+        if words.get("compress") not in (None, False, "none", "int8"):
+            raise ValueError(f"int8=True and compress={words['compress']!r} ask for two encodings")
+        words["compress"] = "int8"
     options = Options.parse({**words, **{name: value for name, value in more.items() if value is not False}})
     pipeline.check_effective(options)
     return options

@@ -39,6 +39,20 @@ def _number(name: str, value: object) -> float:
         raise OptionError(f"option {name!r} takes a number, not {value!r}") from None
 
 
+def _tolerance(name: str, value: object) -> float:
+    number = _number(name, value)
+    if not 0 <= number < 1:
+        raise OptionError(f"option {name!r} takes a number from 0 up to 1, not {value!r}")
+    return number
+
+
+def _block(name: str, value: object) -> int:
+    count = _count(name, value)
+    if count < 1:
+        raise OptionError(f"option {name!r} takes a whole number from 1 up, not {value!r}")
+    return count
+
+
 def _text(name: str, value: object) -> str:
     return str(value)
 
@@ -99,8 +113,6 @@ def _compress(name: str, value: object) -> str:
     word = "none" if value in (None, False, "") else str(value).strip().lower()
     if word not in ("none", "int8", "int4", "sparse", "blockwise", "auto"):
         raise OptionError(f"option {name!r} takes none, int8, int4, sparse, blockwise or auto; not {value!r}")
-    if word != "none":
-        raise NotImplementedError(f"option {name!r}: weight compression ({word}) is not effective in this release")
     return word
 
 
@@ -133,8 +145,9 @@ TABLE: dict[str, Option] = {
         _one_of("engine", "fp16", "fp32"), "engine", "host arithmetic: as the engine, plain fp16, or fp32"
     ),
     "opt": Option(_opt, "routes", "rewrites: routes (default), 0 none, or names to switch off ('-gelu,-silu')"),
-    "compress": Option(_compress, "none", "weight compression"),
-    "compress_atol": Option(_number, 0.05, "accuracy gate of compression (relative L2)"),
+    "compress": Option(_compress, "none", "encoding of weights: int8, int4, sparse, blockwise, or auto (smallest)"),
+    "compress_atol": Option(_tolerance, 0.05, "a weight with a larger relative L2 error stays fp16"),
+    "block_size": Option(_block, 32, "weights that share a scale, for compress=blockwise"),
     "partition": Option(_one_of("auto", "all"), "auto", "all: also claim regions that are not worth a dispatch"),
     "min_nodes": Option(_count, 1, "smallest region, in nodes, that is claimed"),
     "dims": Option(_dims, (), "extents for symbolic dimensions: batch=1,seq=128"),
@@ -161,6 +174,7 @@ class Options:
     opt: str = "routes"
     compress: str = "none"
     compress_atol: float = 0.05
+    block_size: int = 32
     partition: str = "auto"
     min_nodes: int = 1
     dims: tuple[tuple[str, int], ...] = ()

@@ -54,9 +54,11 @@ class Compiled:
 
     Attributes:
         executable: runs it; its ports carry the names of the program's inputs and outputs.
-        n_ops: operations of the program as compiled, constants not counted.
+        n_ops: operations of the program as compiled, constants and packed weights not counted.
         fired, notes, seconds, risks: as in `Lowered`.
         estimate_us: estimated microseconds of one run on the target's engine (never measured).
+        weights: what became of each weight, if compression was asked for.
+        weight_bytes: of all constants, before and after it.
     """
 
     executable: Executable
@@ -66,6 +68,8 @@ class Compiled:
     seconds: Mapping[str, float]
     estimate_us: float
     risks: tuple[passes.Risk, ...] = ()
+    weights: tuple[passes.Weight, ...] = ()
+    weight_bytes: tuple[int, int] = (0, 0)
 
 
 def check_effective(options: Options) -> None:
@@ -131,15 +135,26 @@ def _nodes(origin: Origin) -> tuple[int | str, ...]:
 def finish(lowered: Lowered, options: Options, target: Target) -> Compiled:
     """The second half of `compile_program`: text, blob, executable."""
     program = lowered.program
+    weights: tuple[passes.Weight, ...] = ()
+    risks, seconds = lowered.risks, dict(lowered.seconds)
+    before = passes.stored_bytes(program)
     start = time.perf_counter()
+    if options.compress != "none":
+        program, weights, more = passes.compress(
+            program, target, options.compress, options.compress_atol, options.block_size
+        )
+        risks += more
+        seconds["compress"] = time.perf_counter() - start
+        start = time.perf_counter()
     written = mil.write(program, options.numerics)
     middle = time.perf_counter()
     executable = backends.compile(written, options, target)
     end = time.perf_counter()
-    seconds = {**lowered.seconds, "write": middle - start, "compile": end - middle}
-    n_ops = sum(not op.is_leaf for op in program.ops)
+    seconds |= {"write": middle - start, "compile": end - middle}
+    n_ops = sum(not op.is_leaf and not op.kind.startswith("constexpr_") for op in program.ops)
     estimate = engine_time.microseconds(program, target)
-    return Compiled(executable, n_ops, lowered.fired, lowered.notes, seconds, estimate, lowered.risks)
+    sizes = before, passes.stored_bytes(program)
+    return Compiled(executable, n_ops, lowered.fired, lowered.notes, seconds, estimate, risks, weights, sizes)
 
 
 def _without_idle_inputs(program: Program) -> Program:

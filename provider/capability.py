@@ -150,6 +150,8 @@ def _record(
             seconds=made.compiled.seconds,
             estimate_us=made.compiled.estimate_us,
             describe=made.compiled.executable.describe(),
+            weight_bytes=made.compiled.weight_bytes,
+            weights=made.compiled.weights,
         )
         for name, made in zip(names, work.regions, strict=True)
     ]

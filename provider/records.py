@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from aneforge.errors import Reason
 
 if TYPE_CHECKING:  # the import of the provider stays light
+    from aneforge.passes import Weight
     from aneforge.pipeline import RuleNote
 
 _records: dict[int, SessionRecord] = {}
@@ -47,6 +48,8 @@ class RegionRecord:
     seconds: Mapping[str, float]
     estimate_us: float
     describe: str
+    weight_bytes: tuple[int, int] = (0, 0)
+    weights: tuple[Weight, ...] = ()
 
 
 @dataclass(frozen=True)

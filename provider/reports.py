@@ -50,6 +50,20 @@ class NodeReport:
 
 
 @dataclass(frozen=True)
+class WeightReport:
+    """One weight. `nodes`: positions in the graph; `encoding`: "fp16" where it stayed, and then `note` says why; `error`:
+    relative L2."""
+
+    nodes: tuple[int, ...]
+    shape: tuple[int, ...]
+    encoding: str
+    bytes_before: int
+    bytes_after: int
+    error: float
+    note: str
+
+
+@dataclass(frozen=True)
 class RegionReport:
     """One region, compiled as one program.
 
@@ -60,6 +74,8 @@ class RegionReport:
         rule_notes: on which nodes of the graph, and where a rule nearly fired, with the condition that failed.
         seconds: time of each stage of making it, on this machine's CPU.
         engine_estimate_us: estimated microseconds of one run on the target's engine; an estimate, never a measurement.
+        weight_bytes, weight_bytes_before: of all constants of the program, and what they were before `compress`.
+        weights: with `compress`, each weight that could have been packed.
         runs, saturated, nonfinite: runs so far; those in which finite inputs went beyond fp16's range, and those in
             which they gave infinities or NaN.
     """
@@ -77,6 +93,9 @@ class RegionReport:
     seconds: Mapping[str, float]
     engine_estimate_us: float
     details: str
+    weight_bytes: int
+    weight_bytes_before: int
+    weights: tuple[WeightReport, ...]
     runs: int
     saturated: int
     nonfinite: int
@@ -229,6 +248,20 @@ def _region(graph: GraphRecord, r: records.RegionRecord, counts: Mapping[str, An
         seconds=dict(r.seconds),
         engine_estimate_us=r.estimate_us,
         details=r.describe,
+        weight_bytes=r.weight_bytes[1],
+        weight_bytes_before=r.weight_bytes[0],
+        weights=tuple(
+            WeightReport(
+                tuple(sorted(i for i in w.origins if isinstance(i, int))),
+                w.shape,
+                w.encoding,
+                w.bytes_before,
+                w.bytes_after,
+                w.error,
+                w.note,
+            )
+            for w in r.weights
+        ),
         runs=int(counts.get("runs", 0)),
         saturated=int(counts.get("saturated", 0)),
         nonfinite=int(counts.get("nonfinite", 0)),

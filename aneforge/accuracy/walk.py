@@ -80,7 +80,15 @@ def compare(
         parts: the regions; what is in none of them is given to `cpu`.
         feeds: the model's inputs by name, of the model's dtypes and shapes.
         tolerance: relative error from which on a node is spoken of.
+
+    Raises:
+        NotImplementedError: with weight compression; both ways would have the packed weights, and its loss not show.
     """
+    if imported.options.compress != "none":
+        raise NotImplementedError(
+            "option 'compress': the two ways are compared with the weights of the model; what compression costs is said "
+            "of each weight by `aneforge explain`, and of a result by `aneforge run --output` with and without it"
+        )
     right: dict[str, Array] = {n: v for n, v in imported.values.items() if isinstance(v, np.ndarray)}
     right |= feeds
     got = dict(right)

@@ -74,11 +74,38 @@ def _show(report: Any) -> None:
         ]
         print()
         tables.show(["region", "where", "nodes", "MIL ops", "MACs", "engine, estimated"], regions)
+    _show_weights(report)
     print(f"\n{summary(report)}")
     if report.blocks:
         print("blocks: " + ", ".join(f"{count} {name}" for name, count in report.blocks.items()))
     for warning in report.warnings:
         print(warning)
+
+
+def _show_weights(report: Any) -> None:
+    """With `compress`: each weight that could be packed, and what the constants of each region came to."""
+    names = {(n.graph, n.index): n.name or f"{n.op} #{n.index}" for n in report.nodes}
+    rows = [
+        [
+            r.name,
+            " + ".join(names.get((r.graph, i), str(i)) for i in w.nodes),
+            "x".join(map(str, w.shape)),
+            w.encoding,
+            f"{w.bytes_before:,}",
+            f"{w.bytes_after:,}",
+            f"{w.error:.2g}",
+            w.note,
+        ]
+        for r in report.regions
+        for w in r.weights
+    ]
+    if rows:
+        print()
+        tables.show(["region", "weight of", "shape", "encoding", "bytes, fp16", "bytes", "error", "note"], rows)
+        for r in report.regions:
+            if r.weights:
+                share = r.weight_bytes / max(1, r.weight_bytes_before)
+                print(f"{r.name}: constants {r.weight_bytes_before:,} -> {r.weight_bytes:,} bytes ({share:.0%})")
 
 
 def _show_rules(report: Any) -> None:

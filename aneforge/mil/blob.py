@@ -22,7 +22,9 @@ ALIGNMENT = 64
 VERSION = 2
 SENTINEL = 0xDEADBEEF
 # dtype -> code in the record
-CODES = {"fp16": 1, "fp32": 2, "uint8": 3, "int8": 4, "int16": 6, "uint16": 7, "int32": 14, "uint32": 15}
+CODES = {
+    "fp16": 1, "fp32": 2, "uint8": 3, "int8": 4, "int16": 6, "uint16": 7, "uint1": 9, "uint4": 11, "int32": 14, "uint32": 15,
+}  # fmt: skip
 NUMPY: dict[str, np.dtype[Any]] = {
     "fp16": np.dtype("<f2"),
     "fp32": np.dtype("<f4"),
@@ -34,6 +36,8 @@ NUMPY: dict[str, np.dtype[Any]] = {
     "uint32": np.dtype("<u4"),
     "int32": np.dtype("<i4"),
 }
+BITS = {"uint1": 1, "uint4": 4}
+"""Elements below a byte: in arrays a byte each, in the container one after another from the least significant bit up."""
 _CHUNK = 1 << 16  # elements converted at once: what a cache holds
 
 
@@ -59,7 +63,7 @@ class Blob:
                 alike.append(len(self._records))
                 self._records.append((offset, dtype, array))
                 self._offsets[key] = offset
-                end = offset + ALIGNMENT + array.size * NUMPY[dtype].itemsize
+                end = offset + ALIGNMENT + stored_bytes(array.size, dtype)
         self._size = end
 
     def offset(self, key: Tensor) -> int:
@@ -72,11 +76,32 @@ class Blob:
         struct.pack_into("<II", whole.data, 0, len(self._records), VERSION)
         for offset, dtype, array in self._records:
             start = offset + ALIGNMENT
-            data = whole[start : start + array.size * NUMPY[dtype].itemsize]
-            struct.pack_into("<IIQQQ", whole.data, offset, SENTINEL, CODES[dtype], data.nbytes, start, 0)
-            _fill(data.view(NUMPY[dtype]).reshape(array.shape), array)
+            data = whole[start : start + stored_bytes(array.size, dtype)]
+            unused = 8 * data.nbytes - array.size * BITS[dtype] if dtype in BITS else 0
+            struct.pack_into("<IIQQQ", whole.data, offset, SENTINEL, CODES[dtype], data.nbytes, start, unused)
+            if dtype in BITS:
+                _pack(data, array, BITS[dtype])
+            else:
+                _fill(data.view(NUMPY[dtype]).reshape(array.shape), array)
         whole.flags.writeable = False
         return whole.data
+
+
+def stored_bytes(count: int, dtype: str) -> int:
+    """Bytes of so many elements in the container."""
+    return (count * BITS[dtype] + 7) // 8 if dtype in BITS else count * NUMPY[dtype].itemsize
+
+
+def _pack(out: NDArray[np.uint8], source: NDArray[Any], bits: int) -> None:
+    """Elements of 1 or 4 bits, the first in the lowest."""
+    flat = source.reshape(-1)
+    if flat.dtype != np.uint8 or (flat.size and flat.max() >> bits):
+        raise InternalError(f"a constant of {source.dtype} does not fit {bits} bits")
+    if bits == 1:
+        out[...] = np.packbits(flat, bitorder="little")
+    else:
+        out[...] = flat[::2]
+        out[: flat.size // 2] |= flat[1::2] << 4
 
 
 def narrow(array: NDArray[Any], dtype: str, *, guards: bool = False) -> NDArray[Any]:

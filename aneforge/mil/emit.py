@@ -25,6 +25,9 @@ from .blob import Blob, narrow
 
 MIN_BLOB_ELEMENTS = 10
 # parameters that MIL types as uint32 (coremltools 9.0 op registry, iOS18)
+_BYTES = {("constexpr_affine_dequantize", "zero_point")}  # int8, as the data
+# operations of iOS16 whose operands are attributes, values and not variables (coremltools 9.0, backend/mil/load.py)
+_ATTRIBUTES = frozenset({"constexpr_affine_dequantize"})
 _UNSIGNED = {("pixel_unshuffle", "downscale_factor"), ("resize", "resized_dims")}
 
 
@@ -42,12 +45,14 @@ Argument = str | Literal | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statement:
-    """`results = kind(arguments)`; a const has `value` instead of arguments."""
+    """`results = kind(arguments)`; a const has `value` instead of arguments, and some old
+    operations have `attributes`."""
 
     kind: str
     results: tuple[tuple[str, Type], ...]
     arguments: tuple[tuple[str, Argument], ...] = ()
     value: Literal | None = None
+    attributes: tuple[tuple[str, Literal], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +86,14 @@ class _Emitter:
         self.results = 0
         # What is added, or is a least value, may guard a root, a logarithm or a division below it.
         self.guards = {s for op in program.ops if op.kind in ("add", "maximum") for s in op.sources if s.is_const}
+        # What is packed goes to the blob, however short: the engine's compiler was only seen to take it from there.
+        self.packed = {s for op in program.ops if op.kind.startswith("constexpr_") for s in op.sources}
+        inside = {s for op in program.ops if op.kind in _ATTRIBUTES for s in op.sources}
+        self.unnamed = inside - {s for op in program.ops if op.kind not in _ATTRIBUTES for s in op.sources}
         self.blob = Blob(
             (op.outputs[0], self.stored(op.types[0].dtype), op.params["value"])
             for op in program.ops
-            if op.kind == "const" and _in_blob(op)
+            if op.kind == "const" and self.in_blob(op)
         )
 
     def function(self, name: str) -> Function:
@@ -95,7 +104,8 @@ class _Emitter:
         outputs = self.outputs()
         for op in self.program.ops:
             if op.kind == "const":
-                self.const(op)
+                if op.outputs[0] not in self.unnamed:
+                    self.const(op)
             elif op.kind != "input":
                 self.operation(op)
         self.copies(outputs)
@@ -129,7 +139,7 @@ class _Emitter:
     def typed(self, kind: Type, what: str) -> Type:
         if kind.dtype == "fp32":
             raise InternalError(f"{what} {kind}: floats are fp16 until they are written")
-        if 0 in kind.shape or len(kind.shape) > 5:
+        if 0 in kind.shape or len(kind.shape) > (6 if what == "table" else 5):
             raise InternalError(f"{what} {kind}: ranks are 0 to 5 and extents 1 and more")
         return Type(self.stored(kind.dtype), kind.shape)
 
@@ -137,14 +147,22 @@ class _Emitter:
 
     def const(self, op: Op) -> None:
         tensor, array = op.outputs[0], op.params["value"]
-        kind = self.typed(tensor.type, "const")
+        # The palette of a convolution's weight is the one value of rank 6 (rank of the weight + 2): no operation computes it.
+        kind = self.typed(tensor.type, "table" if tensor in self.packed else "const")
         if array.shape != kind.shape:
             raise InternalError(f"const {kind} holds an array of shape {array.shape}")
-        if _in_blob(op):
-            value = Literal(kind, None, self.blob.offset(tensor))
+        if self.in_blob(op):
+            value = self.record(tensor)
         else:
             value = Literal(kind, narrow(array, kind.dtype, guards=tensor in self.guards))
         self.names[tensor] = self.variable(value)
+
+    def in_blob(self, op: Op) -> bool:
+        kind = op.types[0]
+        return (kind.size >= MIN_BLOB_ELEMENTS and kind.dtype != "bool") or op.outputs[0] in self.packed
+
+    def record(self, tensor: Tensor) -> Literal:
+        return Literal(self.typed(tensor.type, "table"), None, self.blob.offset(tensor))
 
     def variable(self, value: Literal) -> str:
         name = f"c{self.constants}"
@@ -154,6 +172,9 @@ class _Emitter:
 
     def operation(self, op: Op) -> None:
         arguments: dict[str, Argument] = {}
+        if op.kind in _ATTRIBUTES:
+            self.with_attributes(op)
+            return
         for name, given in op.inputs.items():
             arguments[name] = tuple([self.names[t] for t in given]) if isinstance(given, tuple) else self.names[given]
         for name, value in op.params.items():
@@ -166,6 +187,14 @@ class _Emitter:
                 self.results += 1
             results.append((self.names[tensor], self.typed(tensor.type, op.kind)))
         self.statements.append(Statement(op.kind, tuple(results), tuple(sorted(arguments.items()))))
+
+    def with_attributes(self, op: Op) -> None:
+        self.names[op.outputs[0]] = name = f"t{self.results}"
+        self.results += 1
+        attributes = {role: self.record(op.operand(role)) for role in op.inputs}
+        attributes |= {role: self.literal(op.kind, role, value) for role, value in op.params.items()}
+        result = (name, self.typed(op.types[0], op.kind))
+        self.statements.append(Statement(op.kind, (result,), attributes=tuple(sorted(attributes.items()))))
 
     def parameter(self, op: Op, name: str, value: Any) -> Argument:
         if op.kind == "cast" and name == "dtype":
@@ -188,7 +217,7 @@ class _Emitter:
         if array.dtype.kind == "b":
             dtype = "bool"
         elif array.dtype.kind in "iu":
-            dtype = "uint32" if (kind, name) in _UNSIGNED else "int32"
+            dtype = "uint32" if (kind, name) in _UNSIGNED else "int8" if (kind, name) in _BYTES else "int32"
             limits = np.iinfo(dtype)
             if array.min() < limits.min or array.max() > limits.max:
                 raise InternalError(f"{kind}: {name} = {value!r} does not fit {dtype}")
@@ -197,11 +226,6 @@ class _Emitter:
         else:
             raise InternalError(f"{kind}: no way to spell {name} = {value!r}")
         return Literal(Type(dtype, array.shape), narrow(array, dtype, guards=name == "epsilon"))
-
-
-def _in_blob(op: Op) -> bool:
-    kind = op.types[0]
-    return kind.size >= MIN_BLOB_ELEMENTS and kind.dtype != "bool"
 
 
 def renamed(function: Function, names: Mapping[str, str]) -> Function:
@@ -221,6 +245,7 @@ def renamed(function: Function, names: Mapping[str, str]) -> Function:
             tuple([(new(n), t) for n, t in s.results]),
             tuple([(k, argument(a)) for k, a in s.arguments]),
             s.value,
+            s.attributes,
         )
         for s in function.statements
     ]

@@ -30,7 +30,7 @@ _AUTHOR = "com.apple.CoreML"
 # MIL.proto DataType
 _DATA_TYPE = {
     "bool": 1, "string": 2, "fp16": 10, "fp32": 11, "int8": 21, "int16": 22, "int32": 23, "uint8": 31, "uint16": 32,
-    "uint32": 33,
+    "uint32": 33, "uint4": 35, "uint1": 37,
 }  # fmt: skip
 # FeatureTypes.proto ArrayFeatureType.ArrayDataType
 _ARRAY_TYPE = {"fp16": 65552, "fp32": 65568}
@@ -123,7 +123,9 @@ def _without_inline(function: Function) -> Function:
                 arguments.append((name, variable))
             else:
                 arguments.append((name, given))  # type: ignore[arg-type]
-        statements.append(Statement(statement.kind, statement.results, tuple(arguments), statement.value))
+        statements.append(
+            Statement(statement.kind, statement.results, tuple(arguments), statement.value, statement.attributes)
+        )
     return Function(function.name, function.inputs, tuple(statements), function.outputs, function.blob)
 
 
@@ -206,6 +208,7 @@ def _operation(statement: Statement) -> bytes:
     parts = [wire.text(1, statement.kind), *arguments()]
     parts += [wire.block(3, _named(name, kind)) for name, kind in statement.results]
     parts.append(wire.entry(5, "name", _value(label)))
+    parts += [wire.entry(5, key, _value(literal)) for key, literal in statement.attributes]
     if statement.value is not None:
         parts.append(wire.entry(5, "val", _value(statement.value)))
     return wire.join(parts)

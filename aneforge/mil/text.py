@@ -36,9 +36,12 @@ def render(function: Function) -> str:
 def _statement(statement: Statement) -> str:
     left = ", ".join([f"{_type(kind)} {name}" for name, kind in statement.results])
     arguments = ", ".join([f"{name} = {_argument(given)}" for name, given in statement.arguments])
-    value = f", val = {_literal(statement.value)}" if statement.value is not None else ""
-    name = _quoted(statement.results[0][0])
-    return f"        {left} = {statement.kind}({arguments})[name = string({name}){value}];"
+    name = f"string({_quoted(statement.results[0][0])})"
+    attributes = {"name": name, **{key: _literal(value) for key, value in statement.attributes}}
+    if statement.value is not None:
+        attributes["val"] = _literal(statement.value)
+    listed = ", ".join([f"{key} = {value}" for key, value in sorted(attributes.items())])
+    return f"        {left} = {statement.kind}({arguments})[{listed}];"
 
 
 def _argument(given: Argument) -> str:

@@ -44,6 +44,12 @@ from .compare import (
     not_equal,
     select,
 )
+from .compressed import (
+    constexpr_affine_dequantize,
+    constexpr_blockwise_shift_scale,
+    constexpr_lut_to_dense,
+    constexpr_sparse_to_dense,
+)
 from .contract import (
     contract_axis,
     matmul_any,
@@ -331,6 +337,10 @@ __all__ = [
     "clip",
     "concat",
     "concat_any",
+    "constexpr_affine_dequantize",
+    "constexpr_blockwise_shift_scale",
+    "constexpr_lut_to_dense",
+    "constexpr_sparse_to_dense",
     "contract_axis",
     "conv",
     "conv_any",

@@ -1,6 +1,7 @@
 """Rewrites: `optimize` (same results, faster or safer) and `legalize` (only what the target's compiler takes)."""
 
 from .attention import engine_form
+from .compress import Weight, compress, stored_bytes
 from .headroom import Risk, halved, risks
 from .legalize import LegalizeError, Violation, check_node, legalize, legalized, violations
 from .optimize import RULES, optimize
@@ -10,12 +11,15 @@ __all__ = [
     "LegalizeError",
     "Risk",
     "Violation",
+    "Weight",
     "check_node",
+    "compress",
     "engine_form",
     "halved",
     "legalize",
     "legalized",
     "optimize",
     "risks",
+    "stored_bytes",
     "violations",
 ]

@@ -61,7 +61,7 @@ def _window(op: Op, target: Target) -> Reason | None:
     if what in ("conv", "conv_transpose"):
         weight = op.operand("weight")
         spans = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], op.params["dilations"], strict=True)]
-        if not weight.is_const:
+        if not (weight.is_const or weight.op.kind.startswith("constexpr_")):
             if what == "conv_transpose":
                 return Reason(
                     "computed parameter", "conv_transpose with a weight computed at run time has no engine form"

@@ -116,6 +116,8 @@ class Target:
     chips: str
     limits: Limits
     cost: Cost
+    streams: tuple[str, ...] = ()
+    """Encodings of weights that the engine reads as they are; it unpacks the others to fp16 first."""
 
     @cached_property
     def vocabulary(self) -> Mapping[str, Support]:
@@ -188,8 +190,9 @@ def resolve(word: str = "auto") -> Target:
     if "refused" in row:
         raise OptionError(f"target {word!r} cannot be compiled for: {row['refused']}; the oldest is {data['floor']}")
     family = row["family"]
-    chips = _load("families")["families"][family]["chips"]
-    return Target(name, family, chips, _limits(family, row.get("extents_of", family)), _cost(name))
+    own = _load("families")["families"][family]
+    limits = _limits(family, row.get("extents_of", family))
+    return Target(name, family, own["chips"], limits, _cost(name), tuple(own["streams"]))
 
 
 def _limits(family: str, extents_of: str) -> Limits:

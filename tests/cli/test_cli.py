@@ -147,6 +147,26 @@ class TestExplain:
         for word in ("n_d", "Det", "CPU", "host emulation", "region 1", "no handler", "2 regions"):
             assert word in out or word == "no handler"
 
+    def test_packed_weights(self, aneforge_: Run, saved: Saved) -> None:
+        weight = np.random.default_rng(1).standard_normal((64, 96)).astype(np.float32)
+        path = saved(model([node("MatMul", "x w", "y")], {"x": [1, 64]}, {"y": [1, 96]}, {"w": weight}))
+        chosen = ("--option", "compress=int4", "--option", "compress_atol=0.15")
+        code, out, _ = aneforge_("explain", path, *chosen)
+        assert code == 0
+        (row,) = [line for line in out.splitlines() if "96x64" in line]
+        for word in ("n_y", "int4", "12,288", "3,104"):
+            assert word in row
+        assert "constants 12,288 -> 3,104 bytes (25%)" in out
+        assert "encoding" not in aneforge_("explain", path)[1]
+        kept = aneforge_("explain", path, "--option", "compress=int4")[1]
+        assert "int4: error 0.09" in kept
+        assert "12,288 -> 12,288 bytes (100%)" in kept
+        assert aneforge_("run", path, *chosen)[0] == 0
+        assert aneforge_("run", path, "--strict", *chosen)[0] == 0
+        code, _, err = aneforge_("check", path, *chosen)
+        assert code == 2
+        assert "'compress'" in err
+
     def test_json(self, aneforge_: Run, saved: Saved) -> None:
         told = json.loads(aneforge_("explain", saved(interrupted()), "--json")[1])
         assert told["schema_version"] == 1

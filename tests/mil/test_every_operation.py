@@ -10,7 +10,7 @@ import pytest
 from oracle.mil_reference import evaluate
 
 from aneforge import ops
-from aneforge.ir import Program, Tensor, input
+from aneforge.ir import Program, Tensor, const, input
 from aneforge.mil import save_package, write
 from aneforge.ops.base import DECLARATIONS
 from aneforge.targets import resolve
@@ -125,7 +125,30 @@ CALLS: dict[str, list] = {
     "topk": on(IMAGE, {"k": 2, "axis": -1}, {"k": 1, "axis": 1, "ascending": True, "return_indices": False}),
 }
 # operations whose operands are not one tensor x and numbers
+PACKED = {
+    "constexpr_affine_dequantize": lambda: ops.constexpr_affine_dequantize(
+        const(R.integers(-127, 128, (6, 8)), "int8"), 0, const(R.random(6).astype(np.float16)), 0
+    ),
+    "constexpr_lut_to_dense": lambda: ops.constexpr_lut_to_dense(
+        const(R.integers(0, 16, (6, 8)).astype(np.uint8), "uint4"),
+        const(np.sort(R.standard_normal(16)).astype(np.float16).reshape(1, 1, 16, 1)),
+    ),
+    "constexpr_sparse_to_dense": lambda: ops.constexpr_sparse_to_dense(
+        const(R.random(3).astype(np.float16)),
+        const((np.arange(48) % 16 == 0).astype(np.uint8).reshape(6, 8), "uint1"),
+    ),
+    "constexpr_blockwise_shift_scale": lambda: ops.add(
+        ops.constexpr_blockwise_shift_scale(
+            const(R.integers(-127, 128, (6, 8)), "int8"), const(R.random((6, 2)).astype(np.float16))
+        ),
+        0.0,
+    ),
+}
 SPECIAL = {
+    **{
+        kind: lambda make=make: ops.matmul(input("x", (2, 8)), make(), transpose_y=True)
+        for kind, make in PACKED.items()
+    },
     "cast": lambda: ops.cast(input("x", IMAGE, "uint8"), "fp16"),
     "select": lambda: ops.select(ops.greater(input("x", IMAGE), 0.0), input("a", IMAGE), input("b", IMAGE)),
     "logical_not": lambda: ops.logical_not(ops.greater(input("x", IMAGE), 0.0)),

@@ -30,6 +30,9 @@ def test_table_and_dataclass_agree() -> None:
         ({"opt": "-gelu,-composite"}, "opt", "-gelu,-composite"),
         ({"numerics": "FP32"}, "numerics", "fp32"),
         ({"compress": None}, "compress", "none"),
+        ({"compress": "INT4"}, "compress", "int4"),
+        ({"compress_atol": "0"}, "compress_atol", 0.0),
+        ({"block_size": "16"}, "block_size", 16),
         ({"target": "m4"}, "target", "m4"),
     ],
 )
@@ -48,14 +51,13 @@ def test_read(given: dict[str, object], field: str, value: object) -> None:
         ({"dims": "batch=0"}, "batch=1"),
         ({"backend": "gpu"}, "auto, e5rt, coreml, host"),
         ({"opt": "fast"}, "rules to switch off"),
+        ({"compress": "zip"}, "int8, int4, sparse, blockwise or auto"),
+        ({"compress_atol": "-0.1"}, "from 0 up to 1"),
+        ({"compress_atol": "nan"}, "from 0 up to 1"),
+        ({"block_size": 0}, "from 1 up"),
         ({"target": "m9000"}, "m9000"),
     ],
 )
 def test_wrong_word_is_one_clear_error(given: dict[str, object], says: str) -> None:
     with pytest.raises(OptionError, match=says):
         Options.parse(given)
-
-
-def test_known_but_not_effective_is_said() -> None:
-    with pytest.raises(NotImplementedError, match="int8"):
-        Options.parse({"compress": "int8"})

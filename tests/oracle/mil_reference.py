@@ -11,13 +11,13 @@ from typing import Literal as OneOf
 
 import numpy as np
 
-from . import pointwise, shaping, spatial
+from . import packed, pointwise, shaping, spatial
+from .mil_text import BY_ATTRIBUTE, MilError, Program, Statement, Type, read
 from .mil_text import Literal as Spelled
-from .mil_text import MilError, Program, Statement, Type, read
 from .registry import OPERATIONS, PARAMETERS, Refusal, Takes
 
 __all__ = ["MilError", "evaluate", "evaluate_program", "read"]
-assert pointwise and shaping and spatial  # imported for the operations that they register
+assert packed and pointwise and shaping and spatial  # imported for the operations that they register
 
 _ROUND = {"fp16": np.float16, "fp32": np.float32}
 
@@ -75,6 +75,8 @@ def evaluate_program(
             with np.errstate(over="ignore", under="ignore"):
                 values[name] = result.astype(held) if result.dtype == np.float64 else result
             types[name] = kind
+            if statement.kind.startswith("constexpr_"):
+                constant.add(name)
     for name in program.outputs:
         if types[name].dtype != float_type:
             raise MilError(f"output {name!r} is {types[name].dtype}: ports are floats")
@@ -87,6 +89,7 @@ def _float_type(program: Program) -> str:
     for statement in program.statements:
         kinds += [kind for _, kind in statement.results]
         kinds += [a.type for a in statement.arguments.values() if isinstance(a, Spelled)]
+        kinds += [a.type for a in statement.attributes.values()]
     found = {kind.dtype for kind in kinds} & {"fp16", "fp32"}
     if len(found) != 1:
         raise MilError(f"a program has one float type, not {sorted(found)}")
@@ -113,16 +116,21 @@ def _run(statement: Statement, values: dict, types: dict, constant: set, float_t
     if statement.kind not in OPERATIONS:
         raise Refusal("unknown operation")
     parameters = PARAMETERS[statement.kind]
-    unknown = set(statement.arguments) - set(parameters)
+    arguments: dict = statement.arguments
+    if statement.kind in BY_ATTRIBUTE:
+        if arguments:
+            raise Refusal("its operands are attributes")
+        arguments = {k: v for k, v in statement.attributes.items() if k != "name"}
+    unknown = set(arguments) - set(parameters)
     if unknown:
         raise Refusal(f"unknown arguments {sorted(unknown)}")
     given = {}
     for name, parameter in parameters.items():
-        if name not in statement.arguments:
+        if name not in arguments:
             if parameter.default is parameter.empty:
                 raise Refusal(f"argument {name!r} is missing")
             continue
-        argument = statement.arguments[name]
+        argument = arguments[name]
         takes: Takes = parameter.annotation
         parts = argument if isinstance(argument, tuple) else (argument,)
         if isinstance(argument, tuple) != takes.many:

@@ -31,8 +31,16 @@ NUMPY = {
     "uint32": np.dtype("<u4"),
     "uint64": np.dtype("<u8"),
     "bool": np.dtype("?"),
+    "uint1": np.dtype("u1"),
+    "uint4": np.dtype("u1"),
 }
-BLOB_DTYPES = {1: "fp16", 2: "fp32", 3: "uint8", 4: "int8", 6: "int16", 7: "uint16", 14: "int32", 15: "uint32"}
+MAX_RANK = 5  # and one more for the palette of a weight of rank 4
+SUB_BYTE = {"uint1": 1, "uint4": 4}  # bits; only in the blob
+BLOB_DTYPES = {
+    1: "fp16", 2: "fp32", 3: "uint8", 4: "int8", 6: "int16", 7: "uint16", 9: "uint1", 11: "uint4", 14: "int32", 15: "uint32",
+}  # fmt: skip
+# operations of iOS16 whose operands stand among the attributes
+BY_ATTRIBUTE = {"constexpr_affine_dequantize": {"quantized_data", "zero_point", "scale", "axis"}}
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 TOKEN = re.compile(
     r"""(?P<space>\s+)
@@ -122,16 +130,29 @@ def read_records(blob: bytes) -> dict[int, tuple[str, np.ndarray]]:
         if offset + 64 > len(blob) or any(blob[end:offset]):
             raise MilError(f"the blob counts {count} records and ends, or is not padded with zeros, after {index}")
         magic, code, size, start, unused_bits = struct.unpack_from("<IIQQQ", blob, offset)
-        if magic != 0xDEADBEEF or start != offset + 64 or unused_bits or any(blob[offset + 32 : offset + 64]):
+        if magic != 0xDEADBEEF or start != offset + 64 or any(blob[offset + 32 : offset + 64]):
             raise MilError(f"bad blob record at {offset}")
         dtype = BLOB_DTYPES.get(code, "")
         if not dtype or size % NUMPY[dtype].itemsize or start + size > len(blob):
             raise MilError(f"blob record at {offset}: dtype code {code}, {size} bytes")
-        records[offset] = dtype, np.frombuffer(blob, NUMPY[dtype], size // NUMPY[dtype].itemsize, start)
+        bits = SUB_BYTE.get(dtype, 8)
+        if unused_bits >= 8 or (unused_bits and (bits == 8 or unused_bits % bits or not size)):
+            raise MilError(f"blob record at {offset}: {unused_bits} unused bits")
+        flat = np.frombuffer(blob, NUMPY[dtype], size // NUMPY[dtype].itemsize, start)
+        records[offset] = dtype, flat if bits == 8 else _unpacked(flat, bits, 8 * size - unused_bits, offset)
         end = start + size
     if end != len(blob):
         raise MilError(f"the blob has {len(blob) - end} bytes after its last record")
     return records
+
+
+def _unpacked(packed: np.ndarray, bits: int, used: int, offset: int) -> np.ndarray:
+    """Elements of less than a byte, one after another from the lowest bit up."""
+    stream = [int(byte) >> place & 1 for byte in packed for place in range(8)]
+    if any(stream[used:]):
+        raise MilError(f"blob record at {offset}: bits are set after the last element")
+    spread = np.array(stream[:used], np.uint8).reshape(-1, bits)
+    return (spread << np.arange(bits, dtype=np.uint8)).sum(1).astype(np.uint8)
 
 
 class _Parser:
@@ -265,7 +286,7 @@ class _Parser:
             self.expect(">")
             if not shape:
                 raise self.fail("a scalar is spelled without tensor<> in this dialect")
-            if min(shape) < 1 or len(shape) > 5:
+            if min(shape) < 1 or len(shape) > MAX_RANK + 1:
                 raise self.fail(f"shape {list(shape)}: rank 1 to 5, every extent at least 1")
             return Type(dtype, shape)
         return Type("string") if word == "string" else Type(self.dtype(word))
@@ -293,6 +314,8 @@ class _Parser:
 
     def array(self, kind: Type) -> np.ndarray:
         flat: list = []
+        if kind.dtype in SUB_BYTE:
+            raise self.fail(f"{kind.dtype} stands in the blob only")
 
         def nested(shape: tuple[int, ...]) -> None:
             if not shape:
@@ -358,18 +381,23 @@ def _check_names(program: Program) -> None:
     for name, _ in program.inputs:
         define(name)
     called: set[str] = set()
+    palettes = {s.arguments.get("lut") for s in program.statements if s.kind == "constexpr_lut_to_dense"}
+    if any(len(kind.shape) > MAX_RANK for _, kind in program.inputs):
+        raise MilError("an input has a rank above 5")
     for statement in program.statements:
         for argument in statement.arguments.values():
             for name in (argument,) if isinstance(argument, str) else argument if isinstance(argument, tuple) else ():
                 if name not in defined:
                     raise MilError(f"{statement.kind} uses {name!r} before it is defined")
-        for name, _ in statement.results:
+        for name, kind in statement.results:
             define(name)
+            if len(kind.shape) > MAX_RANK and not (statement.kind == "const" and name in palettes):
+                raise MilError(f"{statement.kind} {name!r} has rank {len(kind.shape)}")
         label = statement.attributes.get("name")
         if label is None or not isinstance(label.value, str) or label.value in called:
             raise MilError(f"{statement.kind} {statement.results[0][0]!r} has no name of its own")
         called.add(label.value)
-        expected = {"name", "val"} if statement.kind == "const" else {"name"}
+        expected = {"name", "val"} if statement.kind == "const" else {"name"} | BY_ATTRIBUTE.get(statement.kind, set())
         if set(statement.attributes) != expected:
             raise MilError(f"{statement.kind} {label.value!r} has attributes {sorted(statement.attributes)}")
         if statement.kind == "const" and (

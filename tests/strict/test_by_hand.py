@@ -49,14 +49,8 @@ class TestCompile:
             x.relu(), int8=False, build_dir=None, opt="routes", compress=None, compress_atol=0.05, block_size=32,
             validate=False, target="m1", numerics="fp16",
         )  # fmt: skip
-        for name, value in {
-            "int8": True,
-            "build_dir": "x",
-            "block_size": 8,
-            "compress": "int4",
-        }.items():
-            with pytest.raises(NotImplementedError, match=name):
-                af.compile(x.relu(), **{name: value})
+        with pytest.raises(NotImplementedError, match="build_dir"):
+            af.compile(x.relu(), build_dir="x")
         with pytest.raises(ValueError, match="dims"):
             af.compile(x.relu(), dims={"n": 1})
 

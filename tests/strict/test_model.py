@@ -169,10 +169,9 @@ class TestDoors:
         [
             ({"traget": "m1"}, af.OptionError, "did you mean target"),
             ({"target": "m77"}, af.OptionError, "m77"),
-            ({"int8": True}, NotImplementedError, "'int8'"),
-            ({"compress": "int8"}, NotImplementedError, "compress"),
-            ({"compress_atol": 0.1}, NotImplementedError, "compress_atol"),
-            ({"block_size": 16}, NotImplementedError, "'block_size'"),
+            ({"int8": True, "compress": "int4"}, ValueError, "two encodings"),
+            ({"compress": "int5"}, af.OptionError, "compress"),
+            ({"block_size": 0}, af.OptionError, "'block_size'"),
             ({"build_dir": "/tmp/x"}, NotImplementedError, "'build_dir'"),
             ({"opt": 1}, NotImplementedError, "'opt'"),
             ({"opt": 2}, NotImplementedError, "'opt'"),
