@@ -34,6 +34,7 @@ if _TYPE_CHECKING:
         Refused,
         UnsupportedModelError,
     )
+    from .export import export_onnx
     from .ir import Tensor
     from .model import compile, load_onnx, onnx_to_features, onnx_to_tensor
     from .ops.builders import (
@@ -96,6 +97,7 @@ __all__ = [
     "depth_to_space",
     "dynamic_conv",
     "einsum",
+    "export_onnx",
     "gather",
     "geglu",
     "image_input",
@@ -128,6 +130,7 @@ _HOME = {
     **dict.fromkeys((n for n in __all__ if n.endswith(("Error", "Warning")) or n == "Refused"), "errors"),
     "Tensor": "ir",
     "Model": "runnable",
+    "export_onnx": "export",
     **dict.fromkeys(("compile", "load_onnx", "onnx_to_features", "onnx_to_tensor"), "model"),
 }
 

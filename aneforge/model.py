@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,9 +80,9 @@ def load_onnx(
         BackendUnavailableError: the engine or backend asked for is not here.
         CompileError: the backend did not take the program.
     """
-    options = _options(compile_options, fuse_attention=fuse_attention, approx_resize=approx_resize)
+    options = strict_options(compile_options, fuse_attention=fuse_attention, approx_resize=approx_resize)
     backends.choose(options)
-    imported = _import(path, options, input_shapes, dims)
+    imported = strict_import(path, options, input_shapes, dims)
     view = imported.view
     inputs = [_port(imported, name) for name in view.inputs]
     constants = imported.known_outputs()
@@ -119,7 +120,7 @@ def onnx_to_tensor(
 
     Bools are floats 0 and 1 here. Raises as `load_onnx` does.
     """
-    imported = _import(path, Options(approx_resize=approx_resize), input_shapes, dims)
+    imported = strict_import(path, Options(approx_resize=approx_resize), input_shapes, dims)
     inputs, outputs = _graph(imported, list(imported.view.outputs))
     return inputs, outputs[0] if len(outputs) == 1 else outputs
 
@@ -137,12 +138,14 @@ def onnx_to_features(
     Raises:
         ValueError: no linear layer ends the model.
     """
-    imported = _import(path, Options(approx_resize=approx_resize), input_shapes, dims)
+    imported = strict_import(path, Options(approx_resize=approx_resize), input_shapes, dims)
     inputs, outputs = _graph(imported, [_penultimate(imported)])
     return inputs, outputs[0]
 
 
-def _import(path: Source, options: Options, input_shapes: Shapes | None, dims: Mapping[str, int] | None) -> Imported:
+def strict_import(
+    path: Source, options: Options, input_shapes: Shapes | None, dims: Mapping[str, int] | None
+) -> Imported:
     """The import of a model without a refused node, or an exception."""
     from .onnx.importer import import_graph  # noqa: PLC0415 - imports onnx, which graphs by hand do not need
     from .onnx.view import from_model  # noqa: PLC0415
@@ -173,8 +176,15 @@ def _repeats(imported: Imported) -> dict[str, int]:
 
 
 def _compile(program: Program, options: Options, imported: Imported | None = None) -> Compiled:
-    try:
+    with refusals(imported):
         return pipeline.compile_program(program, options, resolve(options.target))
+
+
+@contextmanager
+def refusals(imported: Imported | None = None) -> Iterator[None]:
+    """What lowering and compiling raise, in terms of the model's nodes: UnsupportedModelError, or InternalError."""
+    try:
+        yield
     except passes.LegalizeError as error:
         refused = []
         for violation in error.violations:
@@ -272,7 +282,7 @@ def compile(
         "int8": int8, "build_dir": build_dir, "opt": opt, "compress": compress, "compress_atol": compress_atol,
         "block_size": block_size, "target": target,
     }  # fmt: skip
-    chosen = _options({**given, **options})
+    chosen = strict_options({**given, **options})
     for name in ("dims", "input_shapes"):
         if getattr(chosen, name):
             raise ValueError(f"option {name!r} is for ONNX models; a graph written by hand has fixed shapes")
@@ -326,7 +336,7 @@ def _warn(compiled: Compiled, options: Options, validate: bool, imported: Import
         )
 
 
-def _options(given: Mapping[str, object], **more: object) -> Options:
+def strict_options(given: Mapping[str, object], **more: object) -> Options:
     """The options among the keywords of `compile` and `load_onnx`. Nothing is ignored: see `compile`."""
     words = dict(given)
     for name, nothing in _LATER.items():

@@ -21,6 +21,7 @@ COMMANDS = {
     "run": "run a model once and say what came out and where it ran",
     "explain": "say for every node of a model where it runs, and why",
     "check": "run a model in fp32 and in the engine's arithmetic and say where they part, and why",
+    "export": "write a model as a Core ML package, or as the text and weights of its program",
     "ops": "list the ONNX operators that have an engine form",
     "doctor": "check this installation and this machine",
 }

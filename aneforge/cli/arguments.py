@@ -26,8 +26,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=EXTENT", help="the extent of a dimension")
 
 
-def options(given: argparse.Namespace) -> dict[str, str]:
-    """The options, checked.
+def options(given: argparse.Namespace, *, compiles: bool = True) -> dict[str, str]:
+    """The options, checked; `compiles`: also that the backend is here.
 
     Raises:
         UsageError: no KEY=VALUE.
@@ -45,7 +45,8 @@ def options(given: argparse.Namespace) -> dict[str, str]:
             chosen["opt"] = ",".join([*off, "-composite"])
     parsed = Options.parse(chosen)
     check_effective(parsed)
-    choose(parsed)
+    if compiles:
+        choose(parsed)
     return chosen
 
 

@@ -10,8 +10,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
-import tempfile
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,6 +20,7 @@ from ..ir import Program, Type
 from . import wire
 from .emit import Function, Literal, Statement, renamed
 from .file import MilFile, Port, write
+from .folder import replace
 
 SPECIFICATION_VERSION = 9
 OPSET = "CoreML8"
@@ -58,24 +57,9 @@ def save_package(source: Program | MilFile, path: str | os.PathLike[str], numeri
     if target.exists() and not (target / "Manifest.json").is_file():
         raise FileExistsError(f"{target} is there and is no package")
     mil = source if isinstance(source, MilFile) else write(source, numerics)
-    names = _port_names(mil)
+    names = port_names(mil)
     model = _model(renamed(_without_inline(mil.function), names), mil, names)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
-        fresh = work / "new"
-        _fill(fresh, model, mil.blob)
-        old = work / "old"
-        if target.exists():
-            target.rename(old)
-        try:
-            fresh.rename(target)
-        except OSError:
-            if old.exists():
-                old.rename(target)
-            raise
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    replace(target, lambda fresh: _fill(fresh, model, mil.blob))
     return target
 
 
@@ -94,7 +78,7 @@ def _fill(folder: Path, model: bytes, blob: memoryview) -> None:
     (folder / "Manifest.json").write_text(json.dumps(manifest, indent=4) + "\n", encoding="utf-8")
 
 
-def _port_names(mil: MilFile) -> dict[str, str]:
+def port_names(mil: MilFile) -> dict[str, str]:
     """Identifier in the program -> name of the port in the package."""
     generated = re.compile(r"[xytc]\d+(_\w+)?")
     names: dict[str, str] = {}
