@@ -82,6 +82,7 @@ class _Emitter:
         self.names: dict[Tensor, str] = {}
         self.statements: list[Statement] = []
         self.parameters: dict[tuple[Any, ...], str] = {}
+        self.spelled: dict[tuple[Any, ...], Argument] = {}
         self.constants = 0
         self.results = 0
         # What is added, or is a least value, may guard a root, a logarithm or a division below it.
@@ -199,7 +200,17 @@ class _Emitter:
     def parameter(self, op: Op, name: str, value: Any) -> Argument:
         if op.kind == "cast" and name == "dtype":
             value = self.stored(value)
-        literal = self.literal(op.kind, name, value)
+        # Most parameters are whole numbers and words that every layer repeats. Floats are left out: 0.0 equals -0.0.
+        parts = value if type(value) is tuple else (value,)
+        kinds = tuple(map(type, parts))
+        if not set(kinds) <= {int, bool, str}:
+            return self.parameter_of(self.literal(op.kind, name, value))
+        key = (op.kind, name, kinds, value)
+        if key not in self.spelled:
+            self.spelled[key] = self.parameter_of(self.literal(op.kind, name, value))
+        return self.spelled[key]
+
+    def parameter_of(self, literal: Literal) -> Argument:
         if literal.type.dtype == self.float_type and not literal.type.shape:
             return literal
         data = literal.data if isinstance(literal.data, str) else np.asarray(literal.data).tobytes()
