@@ -155,7 +155,11 @@ TABLE: dict[str, Option] = {
     "approx_resize": Option(_flag, False, "use the engine's own bilinear where ONNX asks for another sampling"),
     "fuse_attention": Option(_flag, False, "emit the engine's attention where the target has it"),
     "strict": Option(_flag, False, "creation fails unless every node runs on the engine"),
-    "cache_dir": Option(_text, "", "folder for compiled programs; empty: the user's cache"),
+    "cache_dir": Option(
+        _text,
+        "",
+        "folder for what the engine's compilers read and write; empty: the user's cache (the host keeps nothing)",
+    ),
     "report": Option(_text, "", "write the session's report to this JSON file"),
     "compile_guard": Option(
         _one_of("auto", "on", "off"), "auto", "compile unknown programs in a child process (engine only)"

@@ -81,8 +81,6 @@ def check_effective(options: Options) -> None:
             "there are routes, 0, and rules to switch off"
         )
     chosen(options.opt)
-    if options.cache_dir:
-        raise NotImplementedError("option 'cache_dir' is not effective in this release: no program is kept on disk")
     if options.compile_guard == "on":
         raise NotImplementedError("option 'compile_guard' is not effective in this release: no backend needs one yet")
 

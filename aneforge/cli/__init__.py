@@ -23,6 +23,7 @@ COMMANDS = {
     "check": "run a model in fp32 and in the engine's arithmetic and say where they part, and why",
     "export": "write a model as a Core ML package, or as the text and weights of its program",
     "ops": "list the ONNX operators that have an engine form",
+    "cache": "show or clear what is kept on disk",
     "doctor": "check this installation and this machine",
 }
 

@@ -36,6 +36,7 @@ PYTHON = {
         "pipeline",
         "runnable",
     },
+    "aneforge.cache": {"__version__"},
     "aneforge.export": {"errors", "options", "ir", "targets", "mil", "pipeline", "onnx", "model"},
     "aneforge.onnx.backend": {"errors", "model", "onnx", "runnable"},
     "aneforge.accuracy": {"errors", "options", "ir", "ops", "targets", "mil", "backends", "onnx", "pipeline"},

@@ -17,7 +17,6 @@ from tests.provider.graphs import cnn, interrupted, model, node, session
         ({"opt": "max"}, "'opt'.*not effective"),
         ({"compress": "int5"}, "'compress' takes none, int8"),
         ({"compress_atol": "2"}, "'compress_atol' takes a number from 0 up to 1"),
-        ({"cache_dir": "/tmp/x"}, "'cache_dir'.*not effective"),
         ({"backend": "e5rt"}, "e5rt"),
     ],
 )

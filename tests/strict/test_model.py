@@ -176,7 +176,6 @@ class TestDoors:
             ({"opt": 1}, NotImplementedError, "'opt'"),
             ({"opt": 2}, NotImplementedError, "'opt'"),
             ({"opt": "max"}, NotImplementedError, "'opt'"),
-            ({"cache_dir": "/tmp/x"}, NotImplementedError, "cache_dir"),
             ({"min_nodes": 3}, ValueError, "for sessions"),
             ({"strict": False}, ValueError, "always strict"),
             ({"backend": "e5rt"}, af.BackendUnavailableError, "e5rt"),
