@@ -72,6 +72,7 @@ if _TYPE_CHECKING:
         where,
     )
     from .runnable import Model
+    from .verdicts import check
 
 __all__ = [
     "AneforgeError",
@@ -88,6 +89,7 @@ __all__ = [
     "Tensor",
     "UnsupportedModelError",
     "batch_norm",
+    "check",
     "compile",
     "concat",
     "conv",
@@ -130,7 +132,7 @@ _HOME = {
     **dict.fromkeys((n for n in __all__ if n.endswith(("Error", "Warning")) or n == "Refused"), "errors"),
     "Tensor": "ir",
     "Model": "runnable",
-    "export_onnx": "export",
+    "export_onnx": "export",    "check": "verdicts",
     **dict.fromkeys(("compile", "load_onnx", "onnx_to_features", "onnx_to_tensor"), "model"),
 }
 

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from ..errors import OptionError
+from . import chip
 
 LEAVES = frozenset({"const", "input"})  # not operations of the engine: every program has them
 
@@ -120,6 +121,11 @@ class Target:
     """Encodings of weights that the engine reads as they are; it unpacks the others to fp16 first."""
 
     @cached_property
+    def weight_streams(self) -> frozenset[str]:
+        """Compressions ("int8", "int4", "sparse", "blockwise") that the engine reads as they are; others are folded."""
+        return frozenset(_load("families")["families"][self.family]["weight_streams"])
+
+    @cached_property
     def vocabulary(self) -> Mapping[str, Support]:
         """MIL op -> what the engine's compiler does with it."""
         rows = _load("vocabulary")["ops"]
@@ -174,14 +180,16 @@ def words() -> tuple[str, ...]:
 def resolve(word: str = "auto") -> Target:
     """The target that a word names: auto, m1 … m5, a compiler string, a family (a13 … a16) or its number (2 … 5).
 
-    "auto" is the floor, H13: a program legal for it runs on every engine.
+    "auto" is the engine of this machine; where there is none, or none that is known, the floor, H13: a program legal
+    for it runs on every engine.
 
     Raises:
         OptionError: an unknown word (near ones are listed), or an engine that no MIL program can be compiled for.
     """
     data = _load("targets")
     asked = word.strip().lower()
-    name = data["floor"] if asked == "auto" else data["aliases"].get(asked, asked)
+    auto = chip.here().target or data["floor"]
+    name = auto if asked == "auto" else data["aliases"].get(asked, asked)
     row = data["targets"].get(name)
     if row is None:
         near = difflib.get_close_matches(asked, words(), n=3, cutoff=0.5)

@@ -22,6 +22,7 @@ PYTHON = {
     "aneforge.onnx": {"errors", "options", "ir", "ops", "targets", "passes"},
     "aneforge.engine_time": {"ir", "targets"},
     "aneforge.pipeline": {"errors", "options", "ir", "targets", "passes", "mil", "backends", "engine_time"},
+    "aneforge.verdicts": {"errors", "ir", "targets", "passes"},
     "aneforge.buffers": {"backends"},
     "aneforge.runnable": {"options", "backends", "buffers", "pipeline"},
     "aneforge.model": {
