@@ -5,6 +5,7 @@
     ├── UnsupportedModelError (NotImplementedError)  valid, but some nodes have no engine form; lists every one
     ├── DynamicShapeError (ValueError)               an input's extent is not fixed; says how to fix it
     ├── OptionError (ValueError)                     an unknown option, or a value that an option does not take
+    │   └── ReportError                              a file is no report of `aneforge doctor`
     ├── CompileError (RuntimeError)                  a backend did not compile a program
     ├── BackendUnavailableError (RuntimeError)       the backend asked for is not on this machine
     ├── InternalError (RuntimeError)                 a bug of ours, with the node that showed it
@@ -65,6 +66,10 @@ class ModelError(AneforgeError, ValueError):
 
 class OptionError(AneforgeError, ValueError):
     """An unknown option, or a value that the option does not take."""
+
+
+class ReportError(OptionError):
+    """A file is no report of `aneforge doctor`, or one that cannot be taken over. Says what is wrong with it."""
 
 
 class DynamicShapeError(AneforgeError, ValueError):

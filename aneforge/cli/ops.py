@@ -18,16 +18,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="the list as JSON")
     form.add_argument("--markdown", action="store_true", help="the table of docs/operators.md")
+    form.add_argument("--numerics", action="store_true", help="the page docs/numerics.md: the quirks of the engine")
     form.add_argument("--usability", action="store_true",
                       help="the two-column table that onnxruntime's mobile usability checker reads")  # fmt: skip
 
 
 def main(given: argparse.Namespace) -> int:
     """Prints the registry of handlers, or what is known of one operator."""
+    if given.numerics and not given.op:
+        from .numerics import markdown
+
+        print(markdown(), end="")
+        return OK
     from ..onnx import catalog
 
-    if given.op and (given.markdown or given.usability):
-        raise UsageError("--markdown and --usability are for all operators")
+    if given.op and (given.markdown or given.usability or given.numerics):
+        raise UsageError("--markdown, --numerics and --usability are for all operators")
     if given.markdown or given.usability:
         print(catalog.markdown() if given.markdown else catalog.usability(), end="")
         return OK

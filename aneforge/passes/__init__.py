@@ -3,7 +3,7 @@
 from .attention import engine_form
 from .compress import Weight, compress, stored_bytes
 from .headroom import Risk, halved, risks
-from .legalize import LegalizeError, Violation, check_node, legalize, legalized, violations
+from .legalize import LegalizeError, Violation, check_node, legalize, legalized, rules_of, violations
 from .optimize import RULES, optimize
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "legalized",
     "optimize",
     "risks",
+    "rules_of",
     "stored_bytes",
     "violations",
 ]

@@ -13,10 +13,11 @@ from functools import lru_cache
 
 from .. import ops
 from ..errors import AneforgeError, Reason
-from ..ir import Op, Origin, Program, RuleSet, Tensor, Uses, const, rewrite, topological
+from ..ir import Op, Origin, Program, Rule, RuleSet, Tensor, Uses, const, rewrite, topological
 from ..targets import Target
 from . import arithmetic, attention, extremes, forms, kernels, layout, slices
 from .extremes import lost
+from .hazards import hazard, hazard_at_output
 from .limits import refusal
 from .masks import mask_clamp
 from .match import ROUNDING
@@ -66,6 +67,11 @@ def _rules(target: Target, fused: bool = False) -> RuleSet:
     )
 
 
+def rules_of(target: Target) -> tuple[Rule, ...]:
+    """The rules that bring a program into the target's forms, in order."""
+    return _rules(target).rules
+
+
 def legalized(program: Program, target: Target, fused: bool = False) -> tuple[Program, list[Violation]]:
     """The program in the target's forms, and what is left that it does not take. `fused`: see `legalize`."""
     program, _ = rewrite(program, _rules(target, fused))
@@ -89,12 +95,12 @@ def violations(program: Program, target: Target) -> list[Violation]:
     """What the target does not take of a program as it stands."""
     found: list[Violation] = []
     for op in program.ops:
-        why = refusal(op, target) or lost(op)
+        why = refusal(op, target) or lost(op) or hazard(op, target)
         if why is not None:
             found.append(Violation(op, f"{op.kind} -> {', '.join(map(str, op.types))}", why, program.origins(op)))
     for role, ports in (("input", program.inputs), ("output", program.outputs)):
         for name, tensor in ports:
-            why = _port(role, name, tensor)
+            why = _port(role, name, tensor) or (hazard_at_output(name, tensor) if role == "output" else None)
             if why is not None:
                 found.append(Violation(tensor.op, f"{role} {name!r}", why, program.origins(tensor.op)))
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from importlib import resources
 from types import MappingProxyType
@@ -85,7 +85,9 @@ class Quirk:
     simulation: str
     source: str
     measured: bool
+    poisoned: bool = False
     note: str = ""
+    reports: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)  # family -> what was seen there
 
 
 @dataclass(frozen=True)
@@ -119,11 +121,6 @@ class Target:
     cost: Cost
     streams: tuple[str, ...] = ()
     """Encodings of weights that the engine reads as they are; it unpacks the others to fp16 first."""
-
-    @cached_property
-    def weight_streams(self) -> frozenset[str]:
-        """Compressions ("int8", "int4", "sparse", "blockwise") that the engine reads as they are; others are folded."""
-        return frozenset(_load("families")["families"][self.family]["weight_streams"])
 
     @cached_property
     def vocabulary(self) -> Mapping[str, Support]:
@@ -161,6 +158,11 @@ class Target:
     def simulated_quirks(self) -> tuple[str, ...]:
         """Ids of the rows that the host backend imitates for this family, in order."""
         return tuple(q.id for q in self.quirks.values() if q.simulated)
+
+    @property
+    def poisoned_quirks(self) -> tuple[str, ...]:
+        """Ids of the rows where the host backend can give NaN instead of values that the engine gets wrong."""
+        return tuple(q.id for q in self.quirks.values() if q.poisoned)
 
 
 @cache

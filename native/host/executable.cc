@@ -150,6 +150,7 @@ std::string HostExecutable::describe() const {
   const Settings& s = graph_->settings;
   std::string text = std::string("host: ") + name_of(s.numerics) + " numerics";
   if (s.numerics == Numerics::kEngine) text += " (" + s.quirks.to_string() + ")";
+  if (!s.poison.empty()) text += ", poison (" + s.poison.to_string() + ")";
   text += s.plain ? ", plain kernels, " : std::string(", ") + vec::kernels().name + " kernels, ";
   return text + std::to_string(order_.size()) + " steps, arena " + std::to_string(plan_.arena) + " bytes";
 }

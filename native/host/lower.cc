@@ -46,6 +46,7 @@ class Folder {
     for (size_t i = 0; i < results.size(); ++i) {
       Value& v = graph_.values[static_cast<size_t>(step.results[i])];
       v.known = results[i];
+      v.coded = step.kind == "constexpr_affine_dequantize";
       v.producer = -1;
     }
     step.kernel = nullptr;

@@ -1,5 +1,6 @@
 // The passes, in order. Each is void(Graph&) and may assume what program.h says about the seam.
 #include "host/blocked.h"
+#include "host/places.h"
 #include "host/program.h"
 #include "host/vectorized.h"
 
@@ -25,6 +26,8 @@ void drop_unused(Graph& graph) {
 
 void run_passes(Graph& graph) {
   drop_unused(graph);
+  bound_activations(graph);
+  poison(graph);
   if (graph.settings.plain) return;
   use_blocked_layout(graph);
   use_vector_kernels(graph);

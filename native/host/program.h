@@ -63,6 +63,7 @@ struct Value {
   int64_t count = 1;
   int32_t producer = -1;  // step; -1 for inputs and constants
 
+  bool coded = false;                     // a constant that the program keeps as 8-bit integers with a scale (Q10)
   const mil::Constant* source = nullptr;  // as the program wrote it; during compile only
   std::shared_ptr<const void> known;      // widened to storage; made when first asked for, or by folding
 

@@ -8,14 +8,15 @@
 namespace aneforge::host {
 namespace {
 
-constexpr const char* kIds[] = {"Q04", "Q06", "Q08", "Q11", "Q12", "Q13", "Q14",
-                                "Q15", "Q16", "Q17", "Q21", "Q26", "Q41"};
+constexpr const char* kIds[] = {"Q04", "Q06", "Q08", "Q10", "Q11", "Q12", "Q13", "Q14", "Q15",
+                                "Q16", "Q17", "Q21", "Q26", "Q41", "Q09", "Q31", "Q40"};
+constexpr size_t kFirstPoison = static_cast<size_t>(Quirk::kQ09);
 constexpr size_t kCount = static_cast<size_t>(Quirk::kCount);
 static_assert(sizeof kIds / sizeof *kIds == kCount, "one id for each quirk");
 
-std::string listed() {
+std::string listed(size_t first, size_t last) {
   std::string all;
-  for (const char* id : kIds) all += (all.empty() ? "" : ",") + std::string(id);
+  for (size_t i = first; i < last; ++i) all += (all.empty() ? "" : ",") + std::string(kIds[i]);
   return all;
 }
 
@@ -28,7 +29,8 @@ std::string QuirkSet::to_string() const {
   return s;
 }
 
-QuirkSet parse_quirks(const std::string& list) {
+QuirkSet parse_quirks(const std::string& list, bool poison) {
+  const size_t first = poison ? kFirstPoison : 0, last = poison ? kCount : kFirstPoison;
   QuirkSet set;
   for (size_t at = 0; at <= list.size();) {
     size_t end = list.find(',', at);
@@ -38,10 +40,11 @@ QuirkSet parse_quirks(const std::string& list) {
       if (c != ' ') id += c;
     at = end + 1;
     if (id.empty()) continue;
-    size_t i = 0;
-    while (i < kCount && id != kIds[i]) ++i;
-    if (i == kCount)
-      throw Error(Code::kInvalidArgument, "host backend: no simulation of quirk '" + id + "'; there are: " + listed());
+    size_t i = first;
+    while (i < last && id != kIds[i]) ++i;
+    if (i == last)
+      throw Error(Code::kInvalidArgument, std::string("host backend: no ") + (poison ? "poison" : "simulation") +
+                                              " of quirk '" + id + "'; there are: " + listed(first, last));
     set.add(static_cast<Quirk>(i));
   }
   return set;

@@ -35,6 +35,8 @@ Settings parse_settings(const Options& options) {
       s.numerics = numerics_of(value);
     } else if (key == "quirks") {
       s.quirks = parse_quirks(value);
+    } else if (key == "poison") {
+      s.poison = parse_quirks(value, true);
     } else if (key == "kernels") {
       if (value != "fast" && value != "plain") invalid("kernels is fast or plain; not '" + value + "'");
       s.plain = value == "plain";
@@ -45,7 +47,7 @@ Settings parse_settings(const Options& options) {
                       : value == "direct" ? Convolution::kDirect
                                           : Convolution::kWinograd;
     } else {
-      invalid("unknown option '" + key + "'; there are: numerics, quirks, kernels, conv");
+      invalid("unknown option '" + key + "'; there are: numerics, quirks, poison, kernels, conv");
     }
   }
   return s;

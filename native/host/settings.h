@@ -23,11 +23,12 @@ enum class Convolution : uint8_t {
 // Options (all are strings):
 //   numerics  engine (default) | fp16 | fp32
 //   quirks    comma list of ids, e.g. "Q04,Q11"; read in engine numerics only. Absent: Q04,Q06,Q11,Q12
+//   poison    comma list of ids; where one is triggered, results become NaN (places.h). Engine numerics only
 //   conv      auto (default) | direct | winograd
 //   kernels   fast (default) | plain: plain keeps to the loops that define every operation (no layouts, no fusion)
 struct Settings {
   Numerics numerics = Numerics::kEngine;
-  QuirkSet quirks;
+  QuirkSet quirks, poison;
   bool plain = false;
   Convolution convolution = Convolution::kAuto;
 

@@ -190,7 +190,7 @@ NO_CASE = {
     "Q03": "the order of the sum is not simulated, and no order is relied upon",
     "Q05": "two fuzzer graphs, no cause known: nothing to imitate and nothing to avoid",
     "Q07": "at most one unit in the last place: within every tolerance",
-    "Q10": "int8 weights are chosen by themselves only within a proven bound: tests/passes/test_compress.py",
+    "Q10": "int8 weights are chosen only within a proven bound (tests/passes/test_compress.py); simulated: test_host_places.py",
     "Q11": "shown at the ports by tests/native/test_host_quirks.py; models with NaN constants are refused by the importer",
     "Q18": "ties at the output grid: one unit in the last place, and nothing can be done about it",
     "Q20": "the sign of a zero",
@@ -210,6 +210,7 @@ NO_CASE = {
 
 # Simulations that only a case of its own would show, and why there is none.
 NO_SIMULATION = {
+    "Q10": "on a text with 8-bit weights: tests/native/test_host_places.py",
     "Q11": "at the ports, not in a program: tests/native/test_host_quirks.py",
     "Q41": "the host computes what MIL defines, which is the quirk: nothing to switch off",
 }

@@ -103,9 +103,3 @@ def test_weights_of_one_program(monkeypatch):
     (found,) = af.check(y, type(target)(target.name, target.family, target.chips, limits, target.cost))
     assert found.what == "program"
     assert "weights of" in str(found)
-
-
-def test_streams():
-    assert resolve("m1").weight_streams == {"int4", "sparse"}
-    assert resolve("m2").weight_streams == {"int8", "int4", "sparse"}
-    assert resolve("m5").weight_streams == {"int8", "int4", "sparse", "blockwise"}

@@ -17,7 +17,7 @@ STRINGS = (
 )
 FAMILIES = ("a13", "a14", "a15", "a16")
 # what the host backend is told to imitate; it knows exactly these
-SIMULATED = {"Q04", "Q06", "Q08", "Q11", "Q12", "Q13", "Q14", "Q15", "Q16", "Q17", "Q21", "Q26", "Q41"}
+SIMULATED = {"Q04", "Q06", "Q08", "Q10", "Q11", "Q12", "Q13", "Q14", "Q15", "Q16", "Q17", "Q21", "Q26", "Q41"}
 
 
 def data(name):
@@ -96,6 +96,8 @@ def test_quirks():
     assert not resolve("m1").has_quirk("Q16")
     with pytest.raises(KeyError):
         resolve("m1").has_quirk("Q99")
+    assert resolve("m1").poisoned_quirks == ("Q09", "Q31", "Q40")
+    assert resolve("m4").poisoned_quirks == ("Q31", "Q40")
     for word in FAMILIES:
         target = resolve(word)
         assert set(target.simulated_quirks) == SIMULATED & set(target.quirks)
