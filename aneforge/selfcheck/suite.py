@@ -106,7 +106,11 @@ def _examine(name: str, target: Target, every: bool, say: Say) -> dict[str, Any]
     start = time.perf_counter()
     result: dict[str, Any] = {"word": backends.word(options)}
     asked = {k: p for k, p in vocabulary().items() if every or target.supports(k) is None}
-    result["vocabulary"] = {kind: _operation(program, options, target) for kind, program in asked.items()}
+    result["vocabulary"] = {}
+    for kind, program in asked.items():
+        if result["word"] == ANE:
+            say(f"    {kind}")  # before it is tried: a private compiler may take the process with it
+        result["vocabulary"][kind] = _operation(program, options, target)
     say(f"  vocabulary: {_counted(result['vocabulary'])}")
     result["quirks"] = {probe.row: _quirk(probe, options, target) for probe in probes()}
     seen = [row for row, found in result["quirks"].items() if found["seen"]]
