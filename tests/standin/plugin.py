@@ -1,0 +1,71 @@
+"""pytest -p standin.plugin …: every test that leaves the backend to `auto` walks the engine's road over the stand-in.
+
+    python -m pytest -p standin.plugin tests/strict tests/provider
+
+numerics="fp32", which the engine has not, stays on the host. A call that the runtime would not take, or a handle that is
+left at the end, fails the session.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from standin import Standin
+
+_folder = Path(tempfile.mkdtemp(prefix="standin-"))
+
+# About the host's own words and warnings, or about there being no engine.
+HOSTS_OWN = (
+    "test_one_output_comes_bare",
+    "test_every_node_has_a_place_and_a_reason",
+    "test_silence",
+    "test_error_and_ignore",
+    "test_auto_on_apple_is_never_the_host_in_silence",
+    "test_the_engines_allowance_is_used_up",
+    "test_options_as_session_config_entries",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    os.environ.update(Standin.environment(Standin.build(_folder), _folder))
+    config.addinivalue_line("filterwarnings", "ignore::aneforge.errors.DispatchFloorWarning")
+    from aneforge import backends  # noqa: PLC0415 - after the environment is set
+
+    choose = backends.choose
+    backends.on_apple_silicon = lambda: True
+    backends.choose = lambda options: (
+        "host" if options.backend == "auto" and options.numerics == "fp32" else choose(options)
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.name in HOSTS_OWN or item.name.endswith("-e5rt]"):
+            item.add_marker(pytest.mark.skip(reason="about the host, or about a machine without an engine"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    control = Standin(_folder / "libstandin.so")
+    compiled, runs = control.calls("e5_compiler_compile"), control.calls("execution_stream_execute_sync")
+    terminalreporter.write_line(f"stand-in: {compiled} programs compiled, {runs} runs")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    gc.collect()
+    control = Standin(_folder / "libstandin.so")
+    wrong = control.misuse()
+    if not control.calls("execution_stream_execute_sync"):
+        wrong = "nothing ran on the stand-in"
+    if wrong:
+        print(f"\nstand-in: {wrong}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(_folder, ignore_errors=True)
