@@ -93,7 +93,7 @@ def extension(name: str, folders: list[str], link: list[str]) -> Extension:
 setup(
     ext_modules=[
         # Dynamic linker: ORT opens this file by path; nothing links against it.
-        extension(LIBRARY, ["core", "mil", "host", "runtime", "ep"], LINK_LIBRARY),
+        extension(LIBRARY, ["core", "mil", "host", "runtime", "coreml", "ep"], LINK_LIBRARY),
         extension("aneforge._native", ["python"], [] if MACOS else ["-ldl"]),
     ],
     cmdclass={"build_ext": BuildNative},

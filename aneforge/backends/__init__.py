@@ -14,14 +14,13 @@ from ..options import Options
 from ..targets import Target
 from . import coreml, e5rt, host
 from .machine import on_apple_silicon
-from .protocol import ANE, CPU, HOST, Executable, PortEvents
+from .protocol import ANE, COREML, CPU, HOST, Executable, PortEvents
 
-__all__ = ["ANE", "CPU", "HOST", "Executable", "PortEvents", "choose", "compile", "word"]
+__all__ = ["ANE", "COREML", "CPU", "HOST", "Executable", "PortEvents", "choose", "compile", "word"]
 
 _COMPILERS: dict[str, Callable[[MilFile, Target], Executable]] = {
     "host": host.compile,
     "e5rt": e5rt.compile,
-    "coreml": coreml.compile,
 }
 
 
@@ -48,7 +47,7 @@ def choose(options: Options) -> str:
 
 def word(options: Options) -> str:
     """What the backend that the options ask for is called in reports. Raises as `choose` does."""
-    return HOST if choose(options) == "host" else ANE
+    return {"host": HOST, "e5rt": ANE, "coreml": COREML}[choose(options)]
 
 
 def compile(mil: MilFile, options: Options, target: Target) -> Executable:
@@ -62,4 +61,7 @@ def compile(mil: MilFile, options: Options, target: Target) -> Executable:
         raise InternalError(
             f"the program is written for numerics {mil.numerics!r}, the options say {options.numerics!r}"
         )
-    return _COMPILERS[choose(options)](mil, target)
+    name = choose(options)
+    if name == "coreml":
+        return coreml.compile(mil, target, options.cache_dir)
+    return _COMPILERS[name](mil, target)

@@ -13,8 +13,10 @@ from ..mil import Port
 
 ANE = "ANE"
 HOST = "host emulation"
+COREML = "Core ML (CPU and ANE)"
 CPU = "CPU"
-"""Who computes, in the words of reports: the engine, the host backend, or whoever takes what neither of them takes."""
+"""Who computes, in the words of reports: the engine, the host backend, Core ML, which divides a program as it likes, or
+whoever takes what none of them takes."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Executable(Protocol):
 
     @property
     def word(self) -> str:
-        """Who computes: ANE or host emulation."""
+        """Who computes: ANE, host emulation or COREML."""
 
     @property
     def handle(self) -> int:

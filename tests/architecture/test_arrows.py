@@ -18,7 +18,7 @@ PYTHON = {
     "aneforge.ops": {"errors", "ir"},
     "aneforge.passes": {"errors", "ir", "ops", "targets"},
     "aneforge.mil": {"errors", "ir", "targets"},
-    "aneforge.backends": {"errors", "options", "mil", "targets"},
+    "aneforge.backends": {"errors", "options", "mil", "targets", "cache"},
     "aneforge.onnx": {"errors", "options", "ir", "ops", "targets", "passes"},
     "aneforge.engine_time": {"ir", "targets"},
     "aneforge.pipeline": {"errors", "options", "ir", "targets", "passes", "mil", "backends", "engine_time"},
@@ -63,6 +63,7 @@ NATIVE = {
     "mil": {"core"},
     "host": {"mil", "core"},
     "runtime": {"mil", "core"},
+    "coreml": {"core"},
     "ep": {"core"},
     "python": {"core/c_api.h"},
 }

@@ -40,11 +40,14 @@ def test_auto_off_apple(elsewhere):
             backends.choose(Options(backend=name))
 
 
-def test_auto_on_apple_is_never_the_host(apple):
+def test_auto_on_apple_is_never_the_host(apple, monkeypatch):
     for name in ("auto", "e5rt"):
         with pytest.raises(BackendUnavailableError, match=r"does not open.*; use backend='host'"):
             backends.choose(Options(backend=name))
-    with pytest.raises(BackendUnavailableError, match="lands in a later release"):
+    assert backends.choose(Options(backend="coreml")) == "coreml"
+    assert backends.word(Options(backend="coreml")) == "Core ML (CPU and ANE)"
+    monkeypatch.setattr(backends.coreml.platform, "mac_ver", lambda: ("14.7.1", ("", "", ""), "arm64"))
+    with pytest.raises(BackendUnavailableError, match="needs macOS 15"):
         backends.choose(Options(backend="coreml"))
     assert backends.choose(Options(backend="host")) == "host"
 
