@@ -1,18 +1,20 @@
 """Weights in fewer bytes: which encoding each one gets, and the program that has them.
 
-Rules of choice (facts: ane-guide ch. 25, ANEForge 0.4.0 `_compile.py` and `_targets.py`):
+Rules of choice (sources: ane-guide ch. 25, ANEForge 0.4.0 `_compile.py` and `_targets.py`):
 
 * a weight changes only where the relative L2 error stays within the tolerance;
 * "auto" takes the smallest encoding that the target's engine streams; what it folds to fp16 loses accuracy and gains no
   time, and is done only when asked for by name;
 * int8 turns activations beyond 4094 to infinity in a product on every engine (Q10). "auto", and int4 falling back, take
-  it only where a bound is proven (for convolutions too: nobody measured those); asked for by name it is refused where
-  the values are known to go further, and warned of where nothing is known;
+  it only where a bound is proven; asked for by name it is refused where the values are known to go further, and warned
+  of where nothing is known. Measured of matrix products; convolutions, of which nothing is known, count as such;
+* where a proof that sums stay below the engine's limit (Q04) would not hold for the decoded weights, they stay;
 * weights of conv_transpose stay: nobody saw a compressed one compile.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,7 +25,7 @@ from ..ir import Op, Origin, Program, Tensor
 from ..targets import Target
 from . import encodings
 from .encodings import Half, Packed
-from .headroom import Risk
+from .headroom import PRODUCT_MAX, Risk
 from .match import FP16_MAX
 from .ranges import UNKNOWN, Range, ranges
 
@@ -74,19 +76,20 @@ def compress(
         weight = _weight(op)
         if weight is not None:
             bound = known.get(op.operand("x"), UNKNOWN)
-            row, packed = choice.of(op, weight, bound, program.origins(op))
+            room = choice.room(known.get(op.outputs[0], UNKNOWN))
+            row, packed = choice.of(op, weight, bound, room, program.origins(op))
             rows.append(row)
             if packed is not None:
                 with ir.only_origin(program.origins(op)):
                     results = (_product(fresh, packed),)
-                if row.encoding == "int8" and op.kind != "conv" and bound.size > INT8_ACTIVATION:
+                if row.encoding == "int8" and not bound.size <= INT8_ACTIVATION:
                     doubtful.append(op)
         moved |= {old: new for old, new in zip(op.outputs, results, strict=True) if new is not old}
     if not moved:
         return program, tuple(rows), ()
     outputs = [(name, moved.get(tensor, tensor)) for name, tensor in program.outputs]
     made = Program(program.inputs, outputs, program.origin_table)
-    return made, tuple(rows), tuple(_doubt(program.origins(op)) for op in doubtful)
+    return made, tuple(rows), _doubts(program, doubtful)
 
 
 def stored_bytes(program: Program) -> int:
@@ -97,12 +100,16 @@ def stored_bytes(program: Program) -> int:
     )
 
 
-def _doubt(origins: Origin) -> Risk:
-    return Risk(
-        origins,
-        f"int8 weights: activations beyond {INT8_ACTIVATION:.0f} become infinite on the engine (Q10), and no bound of "
-        "them is known",
+def _doubts(program: Program, found: Sequence[Op]) -> tuple[Risk, ...]:
+    """One for the whole program: a network of fifty layers needs no fifty warnings."""
+    if not found:
+        return ()
+    more = f" here and in {len(found) - 1} more products" if len(found) > 1 else ""
+    text = (
+        f"int8 weights{more}: activations beyond {INT8_ACTIVATION:.0f} become infinite on the engine in matrix products, "
+        "and nobody knows of convolutions (Q10); no bound of them is known here"
     )
+    return (Risk(program.origins(found[0]), text),)
 
 
 def _weight(op: Op) -> Half | None:
@@ -133,6 +140,13 @@ def _product(op: Op, packed: Packed) -> Tensor:
     return ops.add(plain, op.operand("bias")) if "bias" in op.inputs else plain
 
 
+def _growth(decoded: Half, w: Half) -> float:
+    """The largest ratio, over the outputs, of the sums of the weights' sizes."""
+    after, before = (np.abs(a).reshape(a.shape[0], -1).sum(axis=1, dtype=np.float64) for a in (decoded, w))
+    grown = after > before
+    return float((after[grown] / np.maximum(before[grown], 1e-30)).max()) if grown.any() else 1.0
+
+
 @dataclass(frozen=True)
 class _Choice:
     target: Target
@@ -140,7 +154,12 @@ class _Choice:
     tolerance: float
     block: int
 
-    def of(self, op: Op, w: Half, bound: Range, origins: Origin) -> tuple[Weight, Packed | None]:
+    def room(self, sums: Range) -> float:
+        """By how much the sums may grow and stay below the limit that they are proven to stay below now."""
+        limit = PRODUCT_MAX if self.target.has_quirk("Q04") else FP16_MAX
+        return limit / sums.size if 0 < sums.size <= limit else math.inf
+
+    def of(self, op: Op, w: Half, bound: Range, room: float, origins: Origin) -> tuple[Weight, Packed | None]:
         why: list[str] = []
         before = 2 * w.size
         for name in self.order(w):
@@ -152,6 +171,9 @@ class _Choice:
             error = encodings.error(packed.decoded, w)
             if error > self.tolerance:
                 why.append(f"{name}: error {error:.2g} above {self.tolerance:g}")
+                continue
+            if room < math.inf and _growth(packed.decoded, w) > room:
+                why.append(f"{name}: sums that stay below the engine's limit as they are would have no proof of it")
                 continue
             note = "" if name in self.target.streams else f"unpacked to fp16 on {self.target.chips}: smaller, no faster"
             return Weight(origins, op.kind, w.shape, name, before, packed.bytes, error, note), packed
@@ -178,7 +200,7 @@ class _Choice:
         if name == "int8":
             if not asked and not bound.size <= INT8_ACTIVATION:
                 return f"no proof that activations stay within {INT8_ACTIVATION:.0f} (Q10)"
-            if op.kind != "conv" and bound.closed and bound.products <= 1 and bound.size > INT8_ACTIVATION:
+            if bound.closed and bound.products <= 1 and bound.size > INT8_ACTIVATION:
                 return f"activations may reach {bound.size:.4g}, and {INT8_ACTIVATION:.0f} is the most (Q10)"
         if name == "int4" and (w.size // w.shape[0]) % 2:
             return f"a row of {w.size // w.shape[0]} elements is not even"

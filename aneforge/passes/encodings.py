@@ -21,7 +21,7 @@ Half = NDArray[np.float16]
 ENTRIES = 16
 """Of a palette."""
 _ROUNDS = 64  # of Lloyd's iteration; it settles long before
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
 _LEAST = np.float16(2.0**-24)
 
 
@@ -109,8 +109,8 @@ def error(decoded: Half, w: Half) -> float:
     apart = size = 0.0
     a, b = decoded.reshape(-1), w.reshape(-1)
     for at in range(0, w.size, _CHUNK):
-        right = b[at : at + _CHUNK].astype(np.float64)
-        off = a[at : at + _CHUNK] - right
+        right = b[at : at + _CHUNK].astype(np.float32)
+        off = a[at : at + _CHUNK].astype(np.float32) - right
         apart += float(off @ off)
         size += float(right @ right)
     return 0.0 if apart == 0 else float(np.sqrt(apart / size)) if size else np.inf
