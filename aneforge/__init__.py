@@ -132,7 +132,8 @@ _HOME = {
     **dict.fromkeys((n for n in __all__ if n.endswith(("Error", "Warning")) or n == "Refused"), "errors"),
     "Tensor": "ir",
     "Model": "runnable",
-    "export_onnx": "export",    "check": "verdicts",
+    "export_onnx": "export",
+    "check": "verdicts",
     **dict.fromkeys(("compile", "load_onnx", "onnx_to_features", "onnx_to_tensor"), "model"),
 }
 

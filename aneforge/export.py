@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import ir, mil, pipeline
+from . import ir, mil, passes, pipeline
 from .errors import Reason, RefusedNode, UnsupportedModelError
 from .ir import Program, Tensor
 from .model import Shapes, refusals, strict_import, strict_options
@@ -52,7 +52,7 @@ class Exported:
 
     Attributes:
         weight_bytes: size of the weights' container.
-        n_ops: operations, constants not counted.
+        n_ops: operations, constants and packed weights not counted.
     """
 
     path: Path
@@ -102,6 +102,8 @@ def export_onnx(
     with refusals(imported):
         program = imported.program()
         lowered = pipeline.lower(_without_bytes(program) if packaged else program, chosen, target).program
+        if chosen.compress != "none":
+            lowered, _, _ = passes.compress(lowered, target, chosen.compress, chosen.compress_atol, chosen.block_size)
         written = mil.write(lowered, chosen.numerics)
     if packaged:
         _demand_axes(written)
@@ -124,7 +126,7 @@ def export_onnx(
         inputs=ports(written.inputs),
         outputs=ports(written.outputs),
         idle=tuple(name for name in imported.view.inputs if name not in kept),
-        n_ops=sum(not op.is_leaf for op in lowered.ops),
+        n_ops=sum(not op.is_leaf and not op.kind.startswith("constexpr_") for op in lowered.ops),
         weight_bytes=written.blob.nbytes,
     )
 

@@ -18,10 +18,11 @@ from .protocol import ANE, COREML, CPU, HOST, Executable, PortEvents
 
 __all__ = ["ANE", "COREML", "CPU", "HOST", "Executable", "PortEvents", "choose", "compile", "word"]
 
-_COMPILERS: dict[str, Callable[[MilFile, Target], Executable]] = {
-    "host": host.compile,
+_COMPILERS: dict[str, Callable[[MilFile, Target, str], Executable]] = {
     "e5rt": e5rt.compile,
+    "coreml": coreml.compile,
 }
+"""Those outside this process, which work with files below the folder given (option `cache_dir`)."""
 
 
 def choose(options: Options) -> str:
@@ -62,6 +63,4 @@ def compile(mil: MilFile, options: Options, target: Target) -> Executable:
             f"the program is written for numerics {mil.numerics!r}, the options say {options.numerics!r}"
         )
     name = choose(options)
-    if name == "coreml":
-        return coreml.compile(mil, target, options.cache_dir)
-    return _COMPILERS[name](mil, target)
+    return host.compile(mil, target) if name == "host" else _COMPILERS[name](mil, target, options.cache_dir)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from ..cache import Cache
 from ..errors import BackendUnavailableError
 from ..mil import MilFile
 from ..targets import Target
@@ -19,9 +20,10 @@ from .protocol import ANE
 LIBRARY = "ANEFORGE_E5RT_LIBRARY"
 
 
-def compile(mil: MilFile, target: Target) -> NativeExecutable:
-    """Compiles a program and loads it. Raises as `compile_native` does."""
-    return compile_native("e5rt", "the engine's runtime", ANE, mil, {})
+def compile(mil: MilFile, target: Target, cache_dir: str = "") -> NativeExecutable:
+    """Compiles a program and loads it; the compiler's files stand in a private folder below the cache folder, which the
+    native side makes, sweeps and removes by the rules of `cache`. Raises as `compile_native` does."""
+    return compile_native("e5rt", "the engine's runtime", ANE, mil, {"folder": str(Cache(cache_dir).work)})
 
 
 def reason() -> str:

@@ -58,7 +58,7 @@ void write(const std::string& path, const void* data, size_t size) {
 }  // namespace
 
 Folder::Folder(const std::string& root, const MilFile& file) {
-  const fs::path above = root.empty() ? user_caches() / "onnxruntime-ep-aneforge" / "e5rt" : fs::path(root);
+  const fs::path above = root.empty() ? user_caches() / "aneforge" / "e5rt" : fs::path(root);
   std::error_code error;
   fs::create_directories(above, error);
   if (error) fail(above.string(), error.value());

@@ -38,7 +38,7 @@ PYTHON = {
         "runnable",
     },
     "aneforge.cache": {"__version__"},
-    "aneforge.export": {"errors", "options", "ir", "targets", "mil", "pipeline", "onnx", "model"},
+    "aneforge.export": {"errors", "options", "ir", "passes", "targets", "mil", "pipeline", "onnx", "model"},
     "aneforge.onnx.backend": {"errors", "model", "onnx", "runnable"},
     "aneforge.accuracy": {"errors", "options", "ir", "ops", "targets", "mil", "backends", "onnx", "pipeline"},
     "aneforge.selfcheck": {

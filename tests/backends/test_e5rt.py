@@ -17,6 +17,7 @@ from standin import COMPILER, Standin
 import aneforge as af
 import aneforge.provider
 from aneforge import backends, ops
+from aneforge.cache import Cache
 from aneforge.errors import CompileError
 from aneforge.ir import Program, input
 from aneforge.mil import write
@@ -49,7 +50,7 @@ def standin(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def files(caches: Path) -> list[str]:
-    return sorted(str(p.relative_to(caches)) for p in (caches / "onnxruntime-ep-aneforge" / "e5rt").glob("*"))
+    return sorted(str(p.relative_to(caches)) for p in (caches / "aneforge" / "work").glob("*/*"))
 
 
 def small(k: float = 0.5) -> Program:
@@ -377,7 +378,7 @@ keep = net  # never released
 
 
 def test_what_a_dead_process_left_is_swept(standin: Standin, tmp_path: Path) -> None:
-    root = tmp_path / "onnxruntime-ep-aneforge" / "e5rt"
+    root = Cache(tmp_path / "aneforge").work
     root.mkdir(parents=True, exist_ok=True)
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
@@ -390,6 +391,14 @@ def test_what_a_dead_process_left_is_swept(standin: Standin, tmp_path: Path) -> 
     assert kept.exists()
     (kept / "model.mil").unlink()
     kept.rmdir()
+
+
+def test_the_folder_of_option_cache_dir(standin: Standin, tmp_path: Path) -> None:
+    place = tmp_path / "mine"
+    with af.load_onnx(cnn(), backend="e5rt", cache_dir=str(place)):
+        assert len(list(Cache(place).work.glob(f"{os.getpid()}-*/model.mil"))) == 1
+        assert not (tmp_path / "aneforge").exists()
+    assert list(Cache(place).work.iterdir()) == []
 
 
 # ---------------------------------------------------------------- long

@@ -118,6 +118,27 @@ class TestBothForms:
         assert (tmp_path / "theirs.bin").read_bytes() == ours.read_bytes()
 
 
+@pytest.mark.parametrize("form", ["int8", "int4", "sparse", "blockwise"])
+def test_packed_weights(form: str, tmp_path: Path) -> None:
+    weight = floats(256, 256, seed=11) / 16
+    weight[np.abs(weight) < 0.1] = 0
+    made = model([node("MatMul", "x w", "a"), node("Tanh", "a", "y")], {"x": [1, 256]}, {"y": [1, 256]}, {"w": weight})
+    plain, packed = (
+        af.export_onnx(made, tmp_path / f"{c}.mlpackage", target="m5", compress=c, compress_atol=0.9)
+        for c in ("none", form)
+    )
+    found = package_text.read(tmp_path / f"{form}.mlpackage")
+    kinds = {o.kind for o in found.operations if o.kind.startswith("constexpr")}
+    assert kinds
+    assert packed.weight_bytes < plain.weight_bytes
+    assert packed.n_ops == sum(o.kind != "const" and o.kind not in kinds for o in found.operations)
+    ct = pytest.importorskip("coremltools", reason="the type checker of Core ML's packages is not installed")
+    load = pytest.importorskip("coremltools.converters.mil.frontend.milproto.load").load
+    judged = ct.models.MLModel(str(tmp_path / f"{form}.mlpackage"), skip_model_load=True)
+    program = load(judged.get_spec(), specification_version=9, file_weights_dir=judged.weights_dir)
+    assert {o.op_type for o in program.functions["main"].operations} >= kinds
+
+
 class TestPorts:
     def test_bytes_cross_as_fp16_in_a_package_alone(self, tmp_path: Path) -> None:
         nodes = [node("Cast", "x", "f", to=1), node("Mul", "f s", "y")]
