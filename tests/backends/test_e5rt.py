@@ -19,7 +19,7 @@ import aneforge.provider
 from aneforge import backends, ops
 from aneforge.cache import Cache
 from aneforge.errors import CompileError
-from aneforge.ir import Program, input
+from aneforge.ir import Program, const, input
 from aneforge.mil import write
 from aneforge.options import Options
 from aneforge.targets import resolve
@@ -137,6 +137,29 @@ def test_session(standin: Standin, case: str) -> None:
     agree(made.run(None, feeds), reference(make(), feeds))
     assert standin.calls("execution_stream_execute_sync") == len(report.regions)
     del made
+
+
+@pytest.mark.parametrize("how", ["int8", "int4", "sparse", "blockwise", "auto"])
+def test_packed_weights(standin: Standin, how: str) -> None:
+    """The engine's road gives what the host gives with the same packed weights."""
+    weight = np.where(floats(64, 96, seed=4) > 0.3, floats(64, 96, seed=5), 0)
+    made = model([node("MatMul", "x w", "m"), node("Relu", "m", "y")], {"x": [3, 64]}, {"y": [3, 96]}, {"w": weight})
+    feeds = {"x": floats(3, 64, seed=6)}
+    options = {"compress": how, "compress_atol": "0.2"}
+    (want,) = session(made, {**options, "backend": "host"}).run(None, feeds)
+    engine = session(made, {**options, "backend": "e5rt"})
+    (region,) = aneforge.provider.report(engine).regions
+    assert (region.where, region.weights[0].encoding) == ("ANE", "int4" if how == "auto" else how)
+    close(engine.run(None, feeds)[0], want)
+    del engine
+
+
+def test_blocks_as_an_operand_are_refused(standin: Standin) -> None:
+    x = input("x", (2, 8))
+    weight = ops.constexpr_blockwise_shift_scale(const(np.ones((4, 8), np.int8)), const(np.ones((4, 2), np.float16)))
+    program = Program([("x", x)], [("y", ops.matmul(x, weight, False, True))])
+    with pytest.raises(CompileError, match="blockwise"):
+        backends.compile(write(program), ENGINE, resolve("m4"))
 
 
 def test_a_changed_constant_in_the_text_changes_the_answer(standin: Standin) -> None:

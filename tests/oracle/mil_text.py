@@ -148,10 +148,10 @@ def read_records(blob: bytes) -> dict[int, tuple[str, np.ndarray]]:
 
 def _unpacked(packed: np.ndarray, bits: int, used: int, offset: int) -> np.ndarray:
     """Elements of less than a byte, one after another from the lowest bit up."""
-    stream = [int(byte) >> place & 1 for byte in packed for place in range(8)]
-    if any(stream[used:]):
+    stream = (packed[:, None] >> np.arange(8, dtype=np.uint8) & 1).reshape(-1)
+    if stream[used:].any():
         raise MilError(f"blob record at {offset}: bits are set after the last element")
-    spread = np.array(stream[:used], np.uint8).reshape(-1, bits)
+    spread = stream[:used].reshape(-1, bits)
     return (spread << np.arange(bits, dtype=np.uint8)).sum(1).astype(np.uint8)
 
 

@@ -31,6 +31,10 @@ def compile(path: Path) -> tuple[Program, Types, Types]:
         raise Refused(
             f'"Not implemented": Some ops are not supported on any of the specified backends: {", ".join(sorted(unknown))}'
         )
+    bridged = {s.results[0][0] for s in program.operations if s.kind == "constexpr_blockwise_shift_scale"}
+    for s in program.operations:
+        if s.kind != "add" and bridged.intersection(v for v in s.arguments.values() if isinstance(v, str)):
+            raise Refused(f"{s.kind} takes no result of constexpr_blockwise_shift_scale as an operand")
     kinds = {name: kind for s in program.operations for name, kind in s.results}
     inputs = [(name, kind) for name, kind in program.inputs]
     outputs = [(name, kinds[name]) for name in program.outputs]

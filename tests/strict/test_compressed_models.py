@@ -144,6 +144,16 @@ def test_by_hand() -> None:
     assert np.array_equal(af.compile(x @ weight, compress="int4", compress_atol=0.01)(feed), plain)
 
 
+def test_what_the_warning_is_about() -> None:
+    """The host imitates it: activations of 5000 are infinite before int8 weights, and fine before a palette."""
+    x, weight = np.full((4, 64), 5000.0, np.float32), np.abs(w(64, 96)) / 50
+    for how, finite in (("none", True), ("int4", True), ("int8", False)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            got = af.compile(af.input((4, 64)) @ weight, compress=how, compress_atol=0.15, backend="host")(x)
+        assert np.isfinite(got).all() == finite
+
+
 def test_an_unknown_bound_is_warned_of() -> None:
     x = af.input((4, 64))
     with pytest.warns(af.PrecisionWarning, match="4094"):
