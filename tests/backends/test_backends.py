@@ -99,8 +99,8 @@ def fake(monkeypatch):
 
 def test_what_the_host_is_told(fake):
     for numerics, target, quirks in (
-        ("engine", "m1", "Q04,Q06,Q08,Q11,Q12,Q13,Q14,Q15,Q17,Q21,Q26,Q41"),
-        ("engine", "m4", "Q04,Q06,Q11,Q12,Q13,Q14,Q15,Q16,Q17,Q41"),
+        ("engine", "m1", "Q04,Q06,Q08,Q10,Q11,Q12,Q13,Q14,Q15,Q17,Q21,Q26,Q41"),
+        ("engine", "m4", "Q04,Q06,Q10,Q11,Q12,Q13,Q14,Q15,Q16,Q17,Q41"),
         ("fp16", "m1", None),
         ("fp32", "m1", None),
     ):
