@@ -10,8 +10,6 @@ from .ir import Program, Tensor, topological
 from .passes import Violation
 from .targets import Target, resolve
 
-_BYTES = 2  # of an fp16 weight
-
 
 def check(program: Program | Tensor | Sequence[Tensor], target: Target | str = "auto") -> list[Violation]:
     """Every reason why `program` does not run on the engine of `target`; empty when it does.
@@ -38,8 +36,7 @@ def check(program: Program | Tensor | Sequence[Tensor], target: Target | str = "
 
 def _weights(program: Program, target: Target) -> list[Violation]:
     """One violation where the constants together are more than one program loads."""
-    consts = [op for op in program.ops if op.kind == "const"]
-    total, most = sum(_BYTES * op.types[0].size for op in consts), target.limits.program_weight_bytes
+    total, most = passes.stored_bytes(program), target.limits.program_weight_bytes
     if total <= most:
         return []
     last = program.outputs[0][1].op

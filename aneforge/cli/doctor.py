@@ -128,11 +128,11 @@ def _chip() -> str:
 
 
 def _runtime() -> str:
-    from ..selfcheck.suite import runtime_symbols
+    from ..selfcheck.symbols import symbols
 
-    found: dict[str, Any] = runtime_symbols()
+    found: dict[str, Any] = symbols()
     if not found:
-        return "this release cannot ask it here"
+        return "not on this machine"
     if "error" in found:
         return str(found["error"])
     missing = found.get("missing", ())

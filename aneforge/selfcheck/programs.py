@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..ir import Program, Tensor, input, origin, topological
+from ..ir import Program, Tensor, const, input, origin, topological
 from ..ops.base import DECLARATIONS
 
 _IMAGE = (1, 4, 6, 8)
@@ -78,7 +78,36 @@ def _table() -> dict[str, tuple[tuple[int, ...], Mapping[str, Any]]]:
     return table
 
 
+def _packed(weight: Callable[[], Tensor]) -> Callable[[], Any]:
+    return lambda: ops.matmul(input("x", (2, 8)), weight(), transpose_y=True)
+
+
+_CODES = np.arange(48).reshape(6, 8)
 _SPECIAL: dict[str, Callable[[], Any]] = {
+    "constexpr_affine_dequantize": _packed(
+        lambda: ops.constexpr_affine_dequantize(
+            const(_CODES - 24, "int8"), 0, const(np.linspace(0.01, 0.06, 6).astype(np.float16)), 0
+        )
+    ),
+    "constexpr_lut_to_dense": _packed(
+        lambda: ops.constexpr_lut_to_dense(
+            const((_CODES % 16).astype(np.uint8), "uint4"),
+            const(np.linspace(-1, 1, 16).astype(np.float16).reshape(1, 1, 16, 1)),
+        )
+    ),
+    "constexpr_sparse_to_dense": _packed(
+        lambda: ops.constexpr_sparse_to_dense(
+            const(np.array([0.5, -1.0, 2.0], np.float16)), const((_CODES % 16 == 0).astype(np.uint8), "uint1")
+        )
+    ),
+    "constexpr_blockwise_shift_scale": _packed(
+        lambda: ops.add(  # its result feeds nothing but an elementwise operation
+            ops.constexpr_blockwise_shift_scale(
+                const(_CODES - 24, "int8"), const(np.linspace(0.01, 0.06, 12).astype(np.float16).reshape(6, 2))
+            ),
+            0.0,
+        )
+    ),
     "cast": lambda: ops.cast(input("x", _IMAGE, "uint8"), "fp16"),
     "select": lambda: ops.select(ops.greater(input("x", _IMAGE), 0.7), _HALF, 2 * _HALF),
     "logical_not": lambda: ops.logical_not(ops.greater(input("x", _IMAGE), 0.7)),

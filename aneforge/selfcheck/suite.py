@@ -24,6 +24,7 @@ from ..options import Options
 from ..targets import Target, here, resolve
 from .probes import edges, models, probes
 from .programs import vocabulary
+from .symbols import symbols
 
 SCHEMA_VERSION = 1
 PASS, WRONG, REFUSED = "pass", "wrong", "refused"
@@ -73,7 +74,7 @@ def examine(target: str = "auto", *, every: bool = False, say: Say = lambda line
         },
         "versions": {name: _version(name) for name in ("onnxruntime-ep-aneforge", "numpy", "onnx", "onnxruntime")},
         "python": platform.python_version(),
-        "runtime": runtime_symbols(),
+        "runtime": symbols(),
         "absent": {name: why for name, why in present.items() if why},
         "backends": {},
     }
@@ -81,17 +82,6 @@ def examine(target: str = "auto", *, every: bool = False, say: Say = lambda line
         say(f"{name}:")
         report["backends"][name] = _examine(name, engine, every, say)
     return report
-
-
-def runtime_symbols() -> dict[str, Any]:
-    """What the engine's runtime library offers: names found and missing; empty where the backend cannot say."""
-    ask = getattr(backends.e5rt, "symbols", None)
-    if ask is None:
-        return {}
-    try:
-        return dict(ask())
-    except (AneforgeError, OSError, RuntimeError) as error:
-        return {"error": str(error)}
 
 
 def _version(name: str) -> str:

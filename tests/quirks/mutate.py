@@ -1,4 +1,4 @@
-"""Takes each simulation and each workaround of a quirk away, and says which check notices.
+"""Takes each simulation, poison, workaround and refusal of a quirk away, and says which check notices.
 
     python tests/quirks/mutate.py
 
@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parent)]
 
-from quirk_rows import CASES, NO_SIMULATION, Case
+from place_rows import HAZARDS, POISON
+from quirk_rows import CASES, NO_SIMULATION
 
 from aneforge import ops
 from aneforge.errors import AneforgeError
@@ -32,6 +34,26 @@ def without_simulation(row: str) -> Iterator[None]:
     left = property(lambda self: tuple(q for q in real(self) if q != row))
     with mock.patch.object(Target, "simulated_quirks", left):
         yield
+
+
+@contextmanager
+def without_poison(row: str) -> Iterator[None]:
+    """The host backend no longer makes a row NaN."""
+    real = Target.poisoned_quirks.fget
+    left = property(lambda self: tuple(q for q in real(self) if q != row))
+    with mock.patch.object(Target, "poisoned_quirks", left):
+        yield
+
+
+@contextmanager
+def without_look(kind: str) -> Iterator[None]:
+    """Programs are no longer refused for a form of this operation that is known to be wrong."""
+    if kind == "output":
+        with mock.patch.object(legalize, "hazard_at_output", lambda name, tensor: None):
+            yield
+    else:
+        with mock.patch.dict(hazards._LOOKS, {kind: lambda op, target: None}):
+            yield
 
 
 @contextmanager
@@ -68,11 +90,11 @@ PLAIN = {
     "relu_above": lambda x, alpha: ops.thresholded_relu(x, alpha),
 }
 # The modules: the package gives their functions the same names.
-legalize, optimize = (import_module(f"aneforge.passes.{name}") for name in ("legalize", "optimize"))
+legalize, optimize, hazards = (import_module(f"aneforge.passes.{name}") for name in ("legalize", "optimize", "hazards"))
 TARGETS = [resolve(name) for name in ("m1", "m2", "m3", "m4")]
 
 
-def mutations() -> Iterator[tuple[str, str, list[tuple[str, Case]]]]:
+def mutations() -> Iterator[tuple[str, str, list[tuple[str, Any]]]]:
     """(row, what is taken away, checks that should notice)."""
     for row, quirk in quirk_table().items():
         own = [case for case in CASES if case.row == row]
@@ -80,12 +102,23 @@ def mutations() -> Iterator[tuple[str, str, list[tuple[str, Case]]]]:
             yield row, "simulation", [("shows", case) for case in own if case.wrong]
         for workaround in dict.fromkeys(w for case in own for w in case.workarounds):
             yield row, workaround, [("mends", case) for case in own if workaround in case.workarounds]
+        if quirk.poisoned:
+            yield row, "poison", [("poisons", place) for place in POISON if place.row == row]
+        for place in HAZARDS:
+            if place.row == row:
+                yield row, f"look:{place.what}", [("named", place)]
 
 
-def noticed(row: str, what: str, checks: list[tuple[str, Case]]) -> list[str]:
+def taken_away(row: str, what: str) -> AbstractContextManager[None]:
+    if what in ("simulation", "poison"):
+        return without_simulation(row) if what == "simulation" else without_poison(row)
+    return without_look(what.removeprefix("look:")) if what.startswith("look:") else without(what)
+
+
+def noticed(row: str, what: str, checks: list[tuple[str, Any]]) -> list[str]:
     """The checks that fail without `what`."""
     found = []
-    with without_simulation(row) if what == "simulation" else without(what):
+    with taken_away(row, what):
         for check, case in checks:
             try:
                 getattr(case, check)()
