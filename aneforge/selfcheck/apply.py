@@ -18,7 +18,7 @@ from ..backends import ANE
 from ..errors import ReportError
 from ..targets import resolve
 from .report import checked
-from .suite import PASS
+from .suite import ENGINE, PASS
 
 FAMILIES = ("A13", "A14", "A15", "A16")
 
@@ -34,9 +34,9 @@ def apply(report: Mapping[str, Any], folder: Path, *, rehearse: bool = False) ->
     """
     checked(report)
     machine = report["machine"]
-    engines = {n: p for n, p in report["backends"].items() if rehearse or p["word"] == ANE}
+    engines = {n: p for n, p in report["backends"].items() if rehearse or (n == ENGINE and p["word"] == ANE)}
     if not engines or not (rehearse or machine["has_engine"]):
-        raise ReportError("no engine was measured there: an emulation says nothing about one")
+        raise ReportError("no engine was measured there: neither an emulation nor Core ML says anything about one")
     family = resolve(machine["target"]).family
     source = f"report: {machine['chip']}, {machine['os']}"
     vocabulary = _Lines(folder / "vocabulary.json", r'^  "(\w+)": (\{.*\})(,?)$')

@@ -28,7 +28,8 @@ from .symbols import symbols
 
 SCHEMA_VERSION = 1
 PASS, WRONG, REFUSED = "pass", "wrong", "refused"
-_BACKENDS = ("host", "e5rt", "coreml")
+ENGINE = "e5rt"  # the one backend that computes on the engine or not at all; Core ML may take the CPU
+_BACKENDS = ("host", ENGINE, "coreml")
 _TOLERANCE = 0.02  # of the largest value: fp16, and tables of up to a hundredth (Q25)
 _RUNS = 20
 
@@ -106,7 +107,7 @@ def _examine(name: str, target: Target, every: bool, say: Say) -> dict[str, Any]
     seen = [row for row, found in result["quirks"].items() if found["seen"]]
     say(f"  quirks seen: {', '.join(seen) or 'none'}")
     result["limits"] = {}
-    if result["word"] == ANE:  # no other backend has limits
+    if name == ENGINE:  # no other backend has limits
         for edge in edges(target.limits):
             tried = {n: _operation(edge.build(n), options, target)["result"] for n in edge.extents}
             result["limits"][edge.limit] = {str(n): outcome for n, outcome in tried.items()}

@@ -168,6 +168,20 @@ def test_an_emulation_is_no_engine(report, folder):
     assert apply(report, folder, rehearse=True)
 
 
+def test_core_ml_is_no_engine(report, folder):
+    """It takes the CPU for what it likes: only a wrong value says something."""
+    made = as_engine(report)
+    made["backends"] = {"coreml": made["backends"]["e5rt"]}
+    part = made["backends"]["coreml"]
+    part["quirks"]["Q04"]["seen"] = False
+    part["vocabulary"]["relu"]["result"] = "refused"
+    assert differences(made) == []
+    part["vocabulary"]["tanh"]["result"] = "wrong"
+    assert [d.name for d in differences(made)] == ["tanh"]
+    with pytest.raises(ReportError, match="no engine was measured"):
+        apply(made, folder)
+
+
 def spoil(path, value):
     def change(report):
         place = report
