@@ -25,7 +25,10 @@ from aneforge.options import Options
 from aneforge.targets import resolve
 from tests.provider.graphs import close, cnn, floats, interrupted, model, node, placement, reference, session
 
-pytestmark = pytest.mark.skipif(not COMPILER or sys.platform != "linux", reason="needs a C++ compiler on Linux")
+pytestmark = [
+    pytest.mark.skipif(not COMPILER or sys.platform != "linux", reason="needs a C++ compiler on Linux"),
+    pytest.mark.filterwarnings("ignore::aneforge.errors.DispatchFloorWarning"),
+]
 X = floats(1, 3, 8, 8, seed=7)
 ENGINE = Options(backend="e5rt")
 
@@ -125,6 +128,16 @@ def test_strict(standin: Standin, case: str) -> None:
         assert standin.loaded() == 1
     assert standin.calls("e5_compiler_compile") == 1
     assert standin.calls("execution_stream_execute_sync") == 3
+
+
+def test_where_the_compilers_files_stand(standin: Standin, tmp_path: Path) -> None:
+    net = af.load_onnx(cnn(), backend="e5rt", cache_dir=str(tmp_path / "mine"))
+    (folder,) = Cache(tmp_path / "mine").work.iterdir()
+    assert folder.name.startswith(f"{os.getpid()}-")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {p.name for p in folder.iterdir()} == {"model.mil", "weights.bin", "cache"}
+    net.release()
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("case", CASES)
