@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import struct
 import subprocess
 import sys
 import threading
@@ -210,11 +211,11 @@ def test_ports(standin: Standin) -> None:
 
 
 def test_the_conversion_is_that_of_numpy_for_every_half(standin: Standin) -> None:
-    """All halves out, and floats beside every half in; longer than a block, and of odd length."""
-    x = input("x", (65537,))
+    """All halves out, and floats beside every half in; more than a task of them, which ends within a vector."""
+    x = input("x", (5, 13108))
     program = backends.compile(write(Program([("x", x)], [("y", ops.mul(x, 1.0))])), ENGINE, resolve("m4"))
     halves = np.arange(65536, dtype=np.uint16).view(np.float16)
-    values = np.append(halves, np.float16(1)).astype(np.float32)
+    values = np.append(halves, np.ones(4, np.float16)).astype(np.float32).reshape(5, 13108)
     values = np.where(np.isfinite(values), values, 0)
     for shift in (0.0, 0.3, -0.3):
         given = (values * np.float32(1 + shift * 2**-10)).astype(np.float32)
@@ -306,6 +307,43 @@ def test_ports_that_the_engine_has_not_are_refused_before_any_call(standin: Stan
     with pytest.raises(RuntimeError, match="line 1"):
         module.compile("e5rt", "program(", b"", {})
     assert standin.calls() == 0
+
+
+HEAD = 'program(1.3)\n[buildInfo = dict<string, string>({{"coremlc-version", "3520.5.1"}})]\n{\n'
+
+
+@pytest.mark.parametrize(
+    ("family", "shape", "body", "says"),
+    [
+        ("A14", "[1, 4]", 'tensor<fp16, [1, 4]> y = sin(x = x)[name = string("y")];', "Some ops are not supported"),
+        ("A15", "[1, 4]", 'tensor<fp16, [1, 4]> y = sin(x = x)[name = string("y")];', ""),
+        ("A15", "[1, 16385]", 'tensor<fp16, [1, 16385]> y = relu(x = x)[name = string("y")];', "not within supported"),
+        ("A16", "[1, 16385]", 'tensor<fp16, [1, 16385]> y = relu(x = x)[name = string("y")];', ""),
+        ("A16", "[1, 4]", 'tensor<fp16, [1, 4]> y = asinh(x = x)[name = string("y")];', "Some ops are not supported"),
+        ("A16", "[1, 4]", 'tensor<fp16, [1, 5]> y = relu(x = x)[name = string("y")', "InvalidMILProgram"),
+    ],
+)
+def test_what_the_compiler_refuses(
+    family: str, shape: str, body: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stand-in's worker alone, on text that our writer would not write."""
+    monkeypatch.setenv("STANDIN_FAMILY", family)
+    text = f"{HEAD}    func main<ios18>(tensor<fp16, {shape}> x) {{\n{body}\n    }} -> (y);\n}}\n"
+    (tmp_path / "model.mil").write_text(text)
+    (tmp_path / "weights.bin").write_bytes(b"")
+    path = str(tmp_path / "model.mil").encode()
+    worker = Path(__file__).parents[1] / "standin" / "worker.py"
+    done = subprocess.run(
+        [sys.executable, str(worker)],
+        input=struct.pack("<II", 1, len(path)) + path,
+        capture_output=True,
+        check=True,
+        timeout=100,
+        env={**os.environ, "PYTHONPATH": str(worker.parents[1])},
+    )
+    status = struct.unpack_from("<I", done.stdout)[0]
+    assert (status == 1) == bool(says)
+    assert says in done.stdout[8:].decode()
 
 
 # ---------------------------------------------------------------- budgets, threads, processes

@@ -3,7 +3,8 @@
 // worker.py beside it (a process of its own: an independent reader and numpy).
 //
 // Every misuse is counted, kept as a text, and answered with an error. The control functions at the end are for tests.
-// Environment: STANDIN_PYTHON, the interpreter; STANDIN_TESTS, the folder that worker.py imports from.
+// Environment: STANDIN_PYTHON, the interpreter; STANDIN_TESTS, the folder that worker.py imports from;
+// STANDIN_FAMILY, the chip's: A13 to A16.
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>

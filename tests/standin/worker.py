@@ -6,6 +6,7 @@ the inputs one after another), 3 forget (uint32 program). Answers: 0 done, 1 ref
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ from pathlib import Path
 import numpy as np
 from oracle.mil_reference import MilError, Program, evaluate_program, read
 from oracle.registry import OPERATIONS
+
+from standin.families import refusal
 
 Types = list[tuple[str, np.dtype, tuple[int, ...]]]
 PORTS = {"fp16": np.dtype("<f2"), "uint8": np.dtype("u1")}
@@ -35,6 +38,8 @@ def compile(path: Path) -> tuple[Program, Types, Types]:
     for s in program.operations:
         if s.kind != "add" and bridged.intersection(v for v in s.arguments.values() if isinstance(v, str)):
             raise Refused(f"{s.kind} takes no result of constexpr_blockwise_shift_scale as an operand")
+    if why := refusal(program, os.environ.get("STANDIN_FAMILY", "A16")):
+        raise Refused(why)
     kinds = {name: kind for s in program.operations for name, kind in s.results}
     inputs = [(name, kind) for name, kind in program.inputs]
     outputs = [(name, kinds[name]) for name in program.outputs]
