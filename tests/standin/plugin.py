@@ -2,8 +2,8 @@
 
     python -m pytest -p standin.plugin tests/strict tests/provider
 
-numerics="fp32", which the engine has not, stays on the host. A call that the runtime would not take, or a handle that is
-left at the end, fails the session.
+numerics="fp32", which the engine has not, stays on the host. A call that the runtime would not take fails the session, and so
+does a session in which nothing ran there.
 """
 
 from __future__ import annotations
