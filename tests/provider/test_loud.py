@@ -3,6 +3,7 @@
 import onnx
 import pytest
 
+import aneforge.provider  # noqa: F401 - registers the provider
 from tests.provider.graphs import cnn, interrupted, model, node, session
 
 
