@@ -21,9 +21,10 @@ def multiply_adds(view: NodeView, shape_of: Callable[[str], Shape | None]) -> in
     out = next((shape_of(name) for name in view.outputs if name), None)
     if not all(len(s) == 3 for s in shapes[:2] if s) and view.op in ("LSTM", "GRU", "RNN"):
         return 0
-    if out is None or len(shapes) < 2 or not shapes[0] or not shapes[1]:
+    second = _SECOND.get(view.op, 1)
+    if out is None or len(shapes) <= second or not shapes[0] or not (factor := shapes[second]):
         return 0
-    return count(shapes[0], shapes[1], out, view)
+    return count(shapes[0], factor, out, view)
 
 
 def _conv(x: Shape, w: Shape, out: Shape, view: NodeView) -> int:
@@ -59,13 +60,19 @@ _COUNTS: dict[str, Callable[[Shape, Shape, Shape, NodeView], int]] = {
     "Conv": _conv,
     "FusedConv": _conv,
     "ConvInteger": _conv,
+    "QLinearConv": _conv,
     "ConvTranspose": _conv_transpose,
     "MatMul": _matmul,
     "FusedMatMul": _matmul,
     "MatMulInteger": _matmul,
+    "QLinearMatMul": _matmul,
     "Gemm": _gemm,
+    "FusedGemm": _gemm,
     "Attention": _attention,
     "LSTM": _recurrent,
     "GRU": _recurrent,
     "RNN": _recurrent,
 }
+
+_SECOND = {"QLinearConv": 3, "QLinearMatMul": 3}
+"""Where the second factor stands, if not at 1: scale and zero point of the first come before it."""

@@ -171,6 +171,12 @@ def test_macs() -> None:
         [("MatMul", ["x", "z"], ["y"])], {"x": ("bf16", [5, 3]), "z": ("bf16", [3, 2])}, {"y": ("bf16", None)}
     )
     assert imported(proto).nodes[0].status == "cpu" and imported(proto).nodes[0].macs == 30
+    held = {"s": np.float32(0.1), "z": np.uint8(3), "w": np.ones((4, 3, 3, 3), np.int8), "wz": np.int8(0)}
+    nodes = [("QLinearConv", ["x", "s", "z", "w", "s", "wz", "s", "z"], ["y"], {"pads": [1] * 4})]
+    assert (
+        imported(graph(nodes, {"x": ("u8", [1, 3, 8, 8])}, {"y": ("u8", None)}, held)).nodes[0].macs
+        == 4 * 8 * 8 * 3 * 9
+    )
 
 
 def test_equal_models_give_equal_text() -> None:
