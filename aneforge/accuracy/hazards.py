@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..onnx.importer import Imported, NodeResult
+from ..onnx.importer import Imported
+from ..onnx.scope import NodeResult
 from .measure import peak
 
 _OVER = 65520.0

@@ -16,7 +16,7 @@ from . import folding, inference
 from .view import GraphView, NodeView, from_function
 
 if TYPE_CHECKING:
-    from .importer import Binding, Scope
+    from .scope import Binding, Scope
 
 
 def expanded(scope: Scope, view: NodeView) -> list[Binding | None] | None:

@@ -16,7 +16,7 @@ from ..errors import Reason
 from .view import NodeView
 
 if TYPE_CHECKING:
-    from .importer import Scope
+    from .scope import Scope
 
 LEAST = 2.0**-20
 """From here up fp16 holds numbers to 1 part in 32, the logarithm to 0.03."""

@@ -18,8 +18,8 @@ from .tensors import Array
 from .view import NodeView
 
 if TYPE_CHECKING:
-    from .importer import Scope
     from .registry import Handler, Parameter
+    from .scope import Scope
 
 FLOATS = ("float32", "float16", "float64")
 """Dtypes that are computed in fp16: a double loses as a float does, and the numerics say so."""

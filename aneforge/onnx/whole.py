@@ -17,7 +17,7 @@ from .tensors import Array
 from .view import NodeView
 
 if TYPE_CHECKING:
-    from .importer import Scope
+    from .scope import Scope
 
 _MASK = -1e4
 """A factor from here down makes an additive mask: whether its argument was exact does not matter."""

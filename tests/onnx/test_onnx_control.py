@@ -14,7 +14,8 @@ from onnx_rows import normal
 from test_onnx_handlers import truth
 
 from aneforge import passes
-from aneforge.onnx.importer import UNROLLED, import_graph
+from aneforge.onnx.importer import import_graph
+from aneforge.onnx.scope import UNROLLED
 from aneforge.onnx.view import from_model
 
 F, N, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL

@@ -10,9 +10,9 @@ import numpy as np
 from ... import ops
 from ...errors import Reason, Refused
 from ...ir import Tensor
-from ..importer import UNROLLED, Binding, Scope
 from ..node import MAX_RANK, Node, reshaped, whole, wholes
 from ..registry import Any_, Known, onnx_op
+from ..scope import UNROLLED, Binding, Scope
 from ..shapes import wrap
 from ..tensors import Array
 from ..view import GraphView, ValueView

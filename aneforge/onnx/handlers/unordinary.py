@@ -7,9 +7,9 @@ import numpy as np
 from ... import ops
 from ...errors import Refused
 from ...ir import Tensor
-from ..importer import Scope
 from ..node import Node
 from ..registry import Any_, onnx_op
+from ..scope import Scope
 from ..shapes import wrap
 from ..tensors import Array
 from ..view import NodeView
