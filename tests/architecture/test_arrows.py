@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -171,3 +172,10 @@ def test_native_arrows(room: str) -> None:
 def test_the_partitioner_knows_nothing_but_python() -> None:
     found = {m.split(".")[0] for path in files("partitioner") for m in imports(path)}
     assert not found & {"numpy", "onnx", "onnxruntime"}
+
+
+def test_every_package_is_installed() -> None:
+    """The list in pyproject.toml is by hand; an editable install does not miss what a wheel would."""
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    tops = [p for top in ("aneforge", "partitioner", "provider") for p in (ROOT / top).rglob("__init__.py")]
+    assert sorted(listed) == sorted(".".join(module_name(path)) for path in tops)
