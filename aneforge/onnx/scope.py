@@ -401,6 +401,11 @@ class Scope:
                 dtype = dtype if dtype is not None else exact[j][0]
                 shape = shape if shape is not None else _static(exact[j][1])
             self._enter(name, dtype, shape, value)
+            if (
+                dtype == np.float64
+            ):  # a model of doubles is computed as one of floats; one that goes to doubles means them
+                self.values[name] = None
+                self.missing[name] = Reason("data type", f"{name!r} is float64, made on the CPU; it stays there")
 
     # ------------------------------------------------------------ values
 

@@ -726,7 +726,7 @@ def doubles() -> Iterator[Row]:
     yield Row("CumSum", 14, (x, c(1)))
     for to in (TensorProto.FLOAT, TensorProto.FLOAT16):
         yield Row("Cast", 13, (x,), {"to": to})
-    yield Row("Cast", 13, ((2, 3),), {"to": TensorProto.DOUBLE})
+    yield Row("Cast", 13, (x,), {"to": TensorProto.DOUBLE})
 
 
 def contrib() -> Iterator[Row]:

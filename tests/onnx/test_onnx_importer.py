@@ -59,12 +59,12 @@ A = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 # ---------------------------------------------------------------- the classes of nodes
 
 
-def island() -> onnx.ModelProto:
-    """Relu -> (bfloat16 there and back) -> Add with Relu's result; shape arithmetic beside it."""
+def island(kind: int = T.DOUBLE) -> onnx.ModelProto:
+    """Relu -> (another type there and back) -> Add with Relu's result; shape arithmetic beside it."""
     return graph(
         [
             ("Relu", ["x"], ["a"]),
-            ("Cast", ["a"], ["d"], {"to": T.BFLOAT16}),
+            ("Cast", ["a"], ["d"], {"to": kind}),
             ("Cast", ["d"], ["b"], {"to": T.FLOAT}),
             ("Shape", ["b"], ["s"]),
             ("Reshape", ["b", "s"], ["r"]),
@@ -75,8 +75,9 @@ def island() -> onnx.ModelProto:
     )
 
 
-def test_a_refused_node_does_not_stop_the_import() -> None:
-    done = imported(island())
+@pytest.mark.parametrize("kind", [T.DOUBLE, T.BFLOAT16])
+def test_a_refused_node_does_not_stop_the_import(kind: int) -> None:
+    done = imported(island(kind))
     assert [n.status for n in done.nodes] == ["engine", "cpu", "cpu", "free", "engine", "engine"]
     assert [n.layout for n in done.nodes] == [False, True, True, True, True, False]
     assert isinstance(done.values["b"], Tensor) and done.values["d"] is None

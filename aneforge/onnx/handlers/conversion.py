@@ -49,6 +49,10 @@ def _cast(node: Node, to: np.dtype[Any] | None) -> Tensor:
         raise Refused("data type", "a cast of or to an unknown type")
     if to.name not in FLOATS and to.kind not in "biu":
         raise Refused("data type", f"a cast of computed values to {to.name}")
+    if to == np.float64 and source != np.float64:
+        raise Refused(
+            "data type", "a cast of computed values to float64: who asks for more digits gets them on the CPU"
+        )
     if source.kind == "b":
         x = node.mask(0)
     else:
