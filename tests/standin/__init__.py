@@ -21,10 +21,10 @@ class Standin:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._library = ctypes.CDLL(str(path))
-        for name in ("live", "loaded", "calls", "misuses"):
+        for name in ("live", "loaded", "lost", "calls", "misuses"):
             getattr(self._library, f"standin_{name}").restype = ctypes.c_uint64
         self._library.standin_misuse_text.restype = ctypes.c_char_p
-        self._library.standin_fail.argtypes = [ctypes.c_char_p, ctypes.c_uint64]
+        self._library.standin_fault.argtypes = [ctypes.c_char_p]
         self._library.standin_most_programs.argtypes = [ctypes.c_uint64]
 
     @staticmethod
@@ -36,7 +36,7 @@ class Standin:
 
     @staticmethod
     def environment(path: Path, caches: Path) -> dict[str, str]:
-        """Variables of a process that is to use it."""
+        """Variables of a process that is to use it. With STANDIN_FAULT beside them it goes wrong there; see standin.cc."""
         return {
             "ANEFORGE_E5RT_LIBRARY": str(path),
             "STANDIN_PYTHON": sys.executable,
@@ -63,9 +63,13 @@ class Standin:
         assert bool(text) == bool(self._library.standin_misuses())
         return str(text)
 
-    def fail(self, name: str, nth: int = 1) -> None:
-        """The n-th call of a function from now on returns an error; 0: every call."""
-        self._library.standin_fail(name.encode(), nth)
+    def lost(self) -> int:
+        """Handles among the live ones whose release failed; `reset` forgets them."""
+        return int(self._library.standin_lost())
+
+    def fail(self, name: str, nth: int = 1, what: str = "fail") -> None:
+        """The n-th call of a function from now on returns an error, or does `what` (see standin.cc); 0: every call."""
+        self._library.standin_fault(f"{name}={what}{f'@{nth}' if nth else ''}".encode())
 
     def compute(self, on: bool) -> None:
         """Off: executing leaves the outputs as they are, and costs nothing."""

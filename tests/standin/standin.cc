@@ -4,57 +4,43 @@
 //
 // Every misuse is counted, kept as a text, and answered with an error. The control functions at the end are for tests.
 // Environment: STANDIN_PYTHON, the interpreter; STANDIN_TESTS, the folder that worker.py imports from;
-// STANDIN_FAMILY, the chip's: A13 to A16.
-#include <fcntl.h>
+// STANDIN_FAMILY, the chip's: A13 to A16; STANDIN_FAULT, what goes wrong in this process:
+//
+//   STANDIN_FAULT="<call without e5rt_>=<what>[@n][;...]"     "e5_compiler_compile=hang;execution_stream_create=fail@2"
+//
+//   fail           returns 7 with a text
+//   throw          a C++ exception comes through the C frame (execution_stream_release does so after a misuse)
+//   crash, abort   the process ends by SIGSEGV or SIGABRT, whatever handlers it has
+//   hang           never returns
+//   truncate_text, truncate_blob (e5_compiler_compile alone), or truncate_text:0.7
+//                  the compiler sees a copy of model.mil or weights.bin of which only that part is there (half)
+//
+// @n is the n-th call of that function in the process (where it is set later: since then), without it every one. What
+// cannot be read ends the process with 70.
 #include <signal.h>
-#include <spawn.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <csignal>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <set>
 #include <sstream>
+#include <stdexcept>
 #include <string>
-#include <vector>
 
-extern char** environ;
+#include "faults.h"
+#include "objects.h"
+#include "worker.h"
+
+using namespace standin;
 
 namespace {
 
-enum Kind { kConfig, kCompiler, kOptions, kLibrary, kFunction, kOpOptions, kOperation, kPort, kBuffer, kStream };
-constexpr const char* kNames[] = {"config",    "compiler",  "options", "library", "function",
-                                  "opoptions", "operation", "port",    "buffer",  "stream"};
-
-struct PortType {
-  std::string name;
-  uint64_t bytes;
-};
-
-// One handle. `parent` is what it was made from and must outlive it where the runtime says so.
-struct Object {
-  Kind kind;
-  Object* parent = nullptr;
-  std::set<std::string> done;  // setters that were called
-  std::string text;            // a path or a name
-  uint32_t program = 0;        // of a library
-  std::vector<PortType> inputs, outputs;
-  std::map<std::string, Object*> bound;  // buffers of an operation, by port
-  Object* encoded = nullptr;             // stream: its operation. operation: its stream
-  bool input = false;
-  std::vector<char> memory;
-  std::atomic<bool> busy{false};
-};
-
 std::recursive_mutex lock;
-std::set<Object*> live;
 std::map<std::string, uint64_t> calls;
-std::map<std::string, uint64_t> fail_at;  // the call's number, from 1
+Faults faults;
 uint64_t misuses = 0, most_programs = 128;
 std::string misuse_text;
 bool computing = true, compiling = false;
@@ -72,35 +58,29 @@ int32_t misuse(const std::string& why) {
   return refuse(2, "standin: " + why);
 }
 
-// At the start of every call: counts it, dies in a forked child as the real one does, and fails when told to.
-int32_t enter(const char* name) {
-  if (owner == 0) owner = getpid();
-  if (owner != getpid()) raise(SIGSEGV);
-  const uint64_t n = ++calls[name];
-  const auto wanted = fail_at.find(name);
-  if (wanted != fail_at.end() && (wanted->second == 0 || wanted->second == n))
-    return refuse(7, std::string("standin: told to fail in ") + name);
+// At the start of every call: counts it, dies in a forked child as the real one does, and does what it is told to. A
+// release that fails gives its handle up. The lock is not held while the call hangs, or the whole process would.
+int32_t arrive(const char* name, void** released = nullptr, Fault* cut = nullptr) {
+  Fault fault;
+  {
+    const std::lock_guard<std::recursive_mutex> held(lock);
+    if (owner == 0) owner = getpid();
+    if (owner != getpid()) raise(SIGSEGV);
+    ++calls[name];
+    fault = faults.meet(name);
+    if (released && (fault.what == "fail" || fault.what == "throw")) give_up(*released);
+  }
   last_error.clear();
+  if (fault.what == "crash" || fault.what == "abort") {
+    const int signal = fault.what == "crash" ? SIGSEGV : SIGABRT;
+    std::signal(signal, SIG_DFL);
+    raise(signal);
+  }
+  while (fault.what == "hang") pause();
+  if (fault.what == "throw") throw std::runtime_error(std::string("standin: told to throw in ") + name);
+  if (fault.what == "fail") return refuse(7, std::string("standin: told to fail in ") + name);
+  if (cut) *cut = fault;
   return 0;
-}
-
-Object* find(void* p, Kind kind) {
-  auto* o = static_cast<Object*>(p);
-  return live.count(o) && o->kind == kind ? o : nullptr;
-}
-
-Object* make(Kind kind, Object* parent) {
-  auto* o = new Object{};
-  o->kind = kind;
-  o->parent = parent;
-  live.insert(o);
-  return o;
-}
-
-bool has_children(Object* of, Kind kind) {
-  for (Object* o : live)
-    if (o->kind == kind && o->parent == of) return true;
-  return false;
 }
 
 int32_t release(const char* name, void** place, Kind kind) {
@@ -112,73 +92,6 @@ int32_t release(const char* name, void** place, Kind kind) {
   *place = nullptr;
   return 0;
 }
-
-// The worker ----------------------------------------------------------------------------------------------------------
-
-int to_worker = -1, from_worker = -1;
-
-bool write_all(int fd, const void* data, size_t n) {
-  const auto* p = static_cast<const char*>(data);
-  while (n > 0) {
-    const ssize_t done = write(fd, p, n);
-    if (done <= 0) return false;
-    p += done;
-    n -= static_cast<size_t>(done);
-  }
-  return true;
-}
-bool read_all(int fd, void* data, size_t n) {
-  auto* p = static_cast<char*>(data);
-  while (n > 0) {
-    const ssize_t done = read(fd, p, n);
-    if (done <= 0) return false;
-    p += done;
-    n -= static_cast<size_t>(done);
-  }
-  return true;
-}
-
-bool start_worker() {
-  if (to_worker >= 0) return true;
-  const char* python = std::getenv("STANDIN_PYTHON");
-  const char* tests = std::getenv("STANDIN_TESTS");
-  int in[2], out[2];
-  if (!python || !tests || pipe(in) != 0 || pipe(out) != 0) return false;
-  for (int fd : {in[0], in[1], out[0], out[1]}) fcntl(fd, F_SETFD, FD_CLOEXEC);
-  const std::string script = std::string(tests) + "/standin/worker.py", path = std::string("PYTHONPATH=") + tests;
-  char* arguments[] = {const_cast<char*>(python), const_cast<char*>(script.c_str()), nullptr};
-  std::vector<char*> variables{const_cast<char*>(path.c_str()), const_cast<char*>("OPENBLAS_NUM_THREADS=1")};
-  for (char** e = environ; *e; ++e)
-    if (std::strncmp(*e, "PYTHONPATH=", 11) != 0) variables.push_back(*e);
-  variables.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, in[0], 0);
-  posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-  pid_t child = 0;
-  const int failed = posix_spawn(&child, python, &actions, nullptr, arguments, variables.data());
-  posix_spawn_file_actions_destroy(&actions);
-  close(in[0]);
-  close(out[1]);
-  to_worker = in[1];
-  from_worker = out[0];
-  return failed == 0;
-}
-
-// status: 0 done, 1 refused, 9 no worker
-uint32_t ask(uint32_t what, const std::string& request, std::string* answer) {
-  uint32_t head[2] = {what, static_cast<uint32_t>(request.size())};
-  if (!start_worker() || !write_all(to_worker, head, 8) || !write_all(to_worker, request.data(), request.size()) ||
-      !read_all(from_worker, head, 8)) {
-    *answer = "standin: the worker is gone";
-    return 9;
-  }
-  answer->resize(head[1]);
-  if (!read_all(from_worker, answer->data(), head[1])) return 9;
-  return head[0];
-}
-
-std::string word_of(uint32_t number) { return std::string(reinterpret_cast<const char*>(&number), 4); }
 
 const PortType* port_type(Object* operation, const std::string& name, bool input) {
   for (const PortType& p : input ? operation->inputs : operation->outputs)
@@ -201,12 +114,12 @@ int32_t retain_port(const char* call, void* operation, const char* name, void** 
 }  // namespace
 
 #define API extern "C" __attribute__((visibility("default")))
-#define ENTER(name)                                       \
-  const std::lock_guard<std::recursive_mutex> held(lock); \
-  if (const int32_t failed = enter(name)) return failed;
+#define ENTER(...)                                               \
+  if (const int32_t failed = arrive(__VA_ARGS__)) return failed; \
+  const std::lock_guard<std::recursive_mutex> held(lock);
 #define RELEASE(name, kind)           \
   API int32_t e5rt_##name(void** p) { \
-    ENTER(#name)                      \
+    ENTER(#name, p)                   \
     return release(#name, p, kind);   \
   }
 #define SETTER(name, kind, argument, right)                                                      \
@@ -259,8 +172,9 @@ SETTER(e5_compiler_options_set_segmenter, kOptions, const char*, v&& std::strcmp
 RELEASE(e5_compiler_options_release, kOptions)
 
 API int32_t e5rt_e5_compiler_compile(void* compiler, const char* path, void* options, void** out) {
+  Fault cut;
   {
-    ENTER("e5_compiler_compile")
+    ENTER("e5_compiler_compile", nullptr, &cut)
     Object* made = find(compiler, kCompiler);
     Object* with = find(options, kOptions);
     if (!made || !path || !with || !out) return misuse("compile: (compiler, path, options, out)");
@@ -275,8 +189,9 @@ API int32_t e5rt_e5_compiler_compile(void* compiler, const char* path, void* opt
   usleep(100);  // so that a second one at the same time is seen
   const std::lock_guard<std::recursive_mutex> held(lock);
   compiling = false;
-  std::string answer;
-  const uint32_t status = ask(1, path, &answer);
+  std::string request = path, answer;
+  if (!cut.what.empty()) request += "\n" + cut.what + " " + std::to_string(cut.part);
+  const uint32_t status = ask(1, request, &answer);
   if (status) return refuse(11, answer + " ANECCompile() FAILED (11)");
   Object* library = make(kLibrary, nullptr);
   std::istringstream lines(answer);
@@ -301,7 +216,7 @@ API int32_t e5rt_program_library_retain_program_function(void* library, const ch
   return 0;
 }
 API int32_t e5rt_program_library_release(void** p) {
-  ENTER("program_library_release")
+  ENTER("program_library_release", p)
   Object* o = p ? find(*p, kLibrary) : nullptr;
   if (o && has_children(o, kFunction)) return misuse("program_library_release: before its function");
   std::string ignored;
@@ -309,7 +224,7 @@ API int32_t e5rt_program_library_release(void** p) {
   return release("program_library_release", p, kLibrary);
 }
 API int32_t e5rt_program_function_release(void** p) {
-  ENTER("program_function_release")
+  ENTER("program_function_release", p)
   Object* o = p ? find(*p, kFunction) : nullptr;
   if (o && has_children(o, kOpOptions)) return misuse("program_function_release: before its options");
   return release("program_function_release", p, kFunction);
@@ -329,7 +244,7 @@ API int32_t e5rt_precompiled_compute_op_create_options_create_with_program_funct
 SETTER(precompiled_compute_op_create_options_set_operation_name, kOpOptions, const char*, v && *v)
 SETTER(precompiled_compute_op_create_options_set_allocate_intermediate_buffers, kOpOptions, int, v == 1)
 API int32_t e5rt_precompiled_compute_op_create_options_release(void** p) {
-  ENTER("precompiled_compute_op_create_options_release")
+  ENTER("precompiled_compute_op_create_options_release", p)
   Object* o = p ? find(*p, kOpOptions) : nullptr;
   if (o && has_children(o, kOperation)) return misuse("op options released before their operation");
   return release("precompiled_compute_op_create_options_release", p, kOpOptions);
@@ -367,7 +282,7 @@ API int32_t e5rt_execution_stream_operation_prepare_op_for_encode(void*) {
   return misuse("prepare_op_for_encode: the next encode fails");
 }
 API int32_t e5rt_execution_stream_operation_release(void** p) {
-  ENTER("execution_stream_operation_release")
+  ENTER("execution_stream_operation_release", p)
   Object* o = p ? find(*p, kOperation) : nullptr;
   if (o && o->encoded) return misuse("operation released before the stream that it is encoded on");
   return release("execution_stream_operation_release", p, kOperation);
@@ -404,10 +319,10 @@ API int32_t e5rt_buffer_object_get_data_ptr(void* buffer, void** out) {
   return 0;
 }
 API int32_t e5rt_buffer_object_release(void** p) {
-  ENTER("buffer_object_release")
+  ENTER("buffer_object_release", p)
   Object* o = p ? find(*p, kBuffer) : nullptr;
   for (Object* other : live)
-    if (o && other->kind == kOperation && other->encoded)
+    if (o && other->kind == kOperation && other->encoded && !other->lost)
       for (const auto& bound : other->bound)
         if (bound.second == o) return misuse("buffer released while an encoded operation uses it");
   return release("buffer_object_release", p, kBuffer);
@@ -456,7 +371,7 @@ API int32_t e5rt_execution_stream_execute_sync(void* stream) {
   return 0;
 }
 API int32_t e5rt_execution_stream_release(void** p) {
-  ENTER("execution_stream_release")
+  ENTER("execution_stream_release", p)
   Object* o = p ? find(*p, kStream) : nullptr;
   if (o && o->encoded) o->encoded->encoded = nullptr;
   return release("execution_stream_release", p, kStream);
@@ -483,17 +398,32 @@ API uint64_t standin_calls(const char* name) {
 }
 API uint64_t standin_misuses() { return misuses; }
 API const char* standin_misuse_text() { return misuse_text.c_str(); }
-// The n-th call of a function from now on fails; 0: every one.
-API void standin_fail(const char* name, uint64_t n) {
+// Handles among the live ones whose release failed.
+API uint64_t standin_lost() {
   const std::lock_guard<std::recursive_mutex> held(lock);
-  fail_at[name] = n == 0 ? 0 : calls[name] + n;
+  uint64_t n = 0;
+  for (Object* o : live) n += o->lost ? 1 : 0;
+  return n;
+}
+// One order as in STANDIN_FAULT; the n-th call counts from now on.
+API void standin_fault(const char* text) {
+  const std::lock_guard<std::recursive_mutex> held(lock);
+  faults.ask(text);
 }
 API void standin_compute(int on) { computing = on != 0; }
 API void standin_most_programs(uint64_t n) { most_programs = n; }
 API void standin_reset() {
   const std::lock_guard<std::recursive_mutex> held(lock);
   calls.clear();
-  fail_at.clear();
+  faults.clear();
+  for (auto o = live.begin(); o != live.end();) {
+    if (!(*o)->lost) {
+      ++o;
+      continue;
+    }
+    delete *o;
+    o = live.erase(o);
+  }
   misuses = 0;
   misuse_text.clear();
   computing = true;

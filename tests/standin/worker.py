@@ -1,7 +1,8 @@
 """Computes for the stand-in: reads programs by their paths with the independent reader, runs them with the evaluator.
 
 Frames on stdin and stdout: two uint32 (what, length), then bytes. Requests: 1 compile (path), 2 run (uint32 program, then
-the inputs one after another), 3 forget (uint32 program). Answers: 0 done, 1 refused (text).
+the inputs one after another), 3 forget (uint32 program). Answers: 0 done, 1 refused (text). A path with a second line
+"truncate_text 0.5" or "truncate_blob 0.5": of that file only this part is seen.
 """
 
 from __future__ import annotations
@@ -25,9 +26,15 @@ class Refused(Exception):
     """What the compiler says of a program that it does not take."""
 
 
-def compile(path: Path) -> tuple[Program, Types, Types]:
+def compile(path: Path, cut: str) -> tuple[Program, Types, Types]:
+    what, _, part = cut.partition(" ")
     try:
-        program = read(path.read_text("ascii"), (path.parent / "weights.bin").read_bytes())
+        text, blob = path.read_bytes(), (path.parent / "weights.bin").read_bytes()
+        if what == "truncate_text":
+            text = text[: int(len(text) * float(part))]
+        elif what:
+            blob = blob[: int(len(blob) * float(part))]
+        program = read(text.decode("ascii"), blob)
     except (MilError, OSError, UnicodeError) as error:
         raise Refused(f"InvalidMILProgram: {error}") from error
     if unknown := {s.kind for s in program.operations} - set(OPERATIONS):
@@ -76,7 +83,9 @@ def main() -> None:
         status, answer = 0, b""
         try:
             if what == 1:
-                programs[count] = made = compile(Path(body.decode()))
+                programs[count] = made = compile(
+                    Path(body.decode().partition("\n")[0]), body.decode().partition("\n")[2]
+                )
                 lines = [f"{count}"]
                 lines += [f"in {n} {size(d, s)}" for n, d, s in made[1]]
                 lines += [f"out {n} {size(d, s)}" for n, d, s in made[2]]
