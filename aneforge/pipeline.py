@@ -81,8 +81,6 @@ def check_effective(options: Options) -> None:
             "there are routes, 0, and rules to switch off"
         )
     chosen(options.opt)
-    if options.compile_guard == "on":
-        raise NotImplementedError("option 'compile_guard' is not effective in this release: no backend needs one yet")
 
 
 def compile_program(program: Program, options: Options, target: Target) -> Compiled:

@@ -42,18 +42,23 @@ def capability(ep: int, parent_op: str, model_path: str, model: bytes, options: 
         options: the session's options for this provider.
     """
     record = records.of(ep, native.load().live_eps)
+    absent = ""
     try:
         parsed = Options.parse(options)
         pipeline.check_effective(parsed)
         record.word = backends.word(parsed)
-    except (OptionError, NotImplementedError, BackendUnavailableError) as error:
+    except (OptionError, NotImplementedError) as error:
         return {"regions": [], "compile_error": f"ANEForgeProvider: {error}"}
+    except BackendUnavailableError as error:
+        if parsed.backend != "auto" or parsed.strict:
+            return {"regions": [], "compile_error": f"ANEForgeProvider: {error}"}
+        record.word, absent = backends.CPU, str(error)  # a Mac without an engine: the session lives, and says so
     overflow = parsed.on_overflow if "on_overflow" in options else ("error" if parsed.strict else "warn")
     target = resolve(parsed.target)
     record.target, record.chips = target.name, target.chips
     record.options = {**vars(parsed), "dims": dict(parsed.dims), "input_shapes": dict(parsed.input_shapes)}
     try:
-        answer = _answer(record, parent_op, model_path, model, parsed, target)
+        answer = _answer(record, parent_op, model_path, model, parsed, target, absent)
     except OptionError as error:
         return {"regions": [], "compile_error": f"ANEForgeProvider: {error}"}
     except Exception as error:  # a bug must not cost the user the session
@@ -69,8 +74,15 @@ def capability(ep: int, parent_op: str, model_path: str, model: bytes, options: 
 
 
 def _answer(
-    record: SessionRecord, parent_op: str, model_path: str, model: bytes, options: Options, target: Target
+    record: SessionRecord,
+    parent_op: str,
+    model_path: str,
+    model: bytes,
+    options: Options,
+    target: Target,
+    absent: str,
 ) -> dict[str, Any]:
+    """`absent`: why there is no backend, when the graph is only to be reported on."""
     start = time.perf_counter()
     view = from_bytes(model, dict(options.dims), {} if parent_op else dict(options.input_shapes))
     read = time.perf_counter()
@@ -80,6 +92,8 @@ def _answer(
     work = Lowering(imported, options, target, budget)
     taken = _taken(model)
     work.reasons |= {i: Reason("policy", f"{other} has taken it") for i, other in taken.items()}
+    if absent:
+        work.reasons |= {n.index: n.reason or Reason("policy", absent) for n in imported.nodes if n.status != "free"}
     work.run()
     key = record.key(parent_op, view.outputs)
     label = record.label(key)
@@ -97,14 +111,19 @@ def _answer(
         }
         for name, made in zip(names, work.regions, strict=True)
     ]
-    warnings = [w for w in (*_unknown(options, parent_op, model, view.inputs), _dynamic(imported, parent_op)) if w]
+    said = f"ANEForgeProvider: everything runs on the CPU: {absent}" if absent and not parent_op else ""
+    warnings = [
+        w for w in (said, *_unknown(options, parent_op, model, view.inputs), _dynamic(imported, parent_op)) if w
+    ]
     seconds = {"read": read - start, "import": done - read, **work.seconds}
     graph = _record(label, parent_op, work, names, record.word, seconds, (*warnings, *_risks(work)))
     graph = replace(graph, nodes=tuple(n for n in graph.nodes if n.index not in fused))
     if earlier:
-        said = tuple(dict.fromkeys((*earlier.warnings, *graph.warnings)))
         graph = replace(
-            graph, nodes=earlier.nodes + graph.nodes, regions=earlier.regions + graph.regions, warnings=said
+            graph,
+            nodes=earlier.nodes + graph.nodes,
+            regions=earlier.regions + graph.regions,
+            warnings=tuple(dict.fromkeys((*earlier.warnings, *graph.warnings))),
         )
     record.add(key, graph)
     if options.report and not parent_op:

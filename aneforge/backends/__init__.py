@@ -18,7 +18,7 @@ from .protocol import ANE, COREML, CPU, HOST, Executable, PortEvents
 
 __all__ = ["ANE", "COREML", "CPU", "HOST", "Executable", "PortEvents", "choose", "compile", "word"]
 
-_COMPILERS: dict[str, Callable[[MilFile, Target, str], Executable]] = {
+_COMPILERS: dict[str, Callable[[MilFile, Target, Options], Executable]] = {
     "e5rt": e5rt.compile,
     "coreml": coreml.compile,
 }
@@ -41,7 +41,7 @@ def choose(options: Options) -> str:
         return name
     if options.numerics == "fp32":
         raise OptionError(f"numerics 'fp32' runs on backend 'host' alone; {name!r} computes in fp16")
-    if why_not := e5rt.reason() if name == "e5rt" else coreml.reason():
+    if why_not := e5rt.reason(options) if name == "e5rt" else coreml.reason():
         raise BackendUnavailableError(why_not)
     return name
 
@@ -63,4 +63,4 @@ def compile(mil: MilFile, options: Options, target: Target) -> Executable:
             f"the program is written for numerics {mil.numerics!r}, the options say {options.numerics!r}"
         )
     name = choose(options)
-    return host.compile(mil, target) if name == "host" else _COMPILERS[name](mil, target, options.cache_dir)
+    return host.compile(mil, target) if name == "host" else _COMPILERS[name](mil, target, options)

@@ -14,6 +14,7 @@ from pathlib import Path
 from .. import cache
 from ..errors import BackendUnavailableError, CompileError
 from ..mil import MilFile, Port, port_names, save_package
+from ..options import Options
 from ..targets import Target
 from .executable import NativeExecutable, compile_native
 from .machine import on_apple_silicon
@@ -36,7 +37,7 @@ class CoreMLExecutable(NativeExecutable):
         self._entry.close()
 
 
-def compile(mil: MilFile, target: Target, cache_dir: str = "") -> CoreMLExecutable:
+def compile(mil: MilFile, target: Target, options: Options) -> CoreMLExecutable:
     """Writes the package, and has it compiled and loaded, or loads what an earlier process had compiled.
 
     Raises:
@@ -45,7 +46,7 @@ def compile(mil: MilFile, target: Target, cache_dir: str = "") -> CoreMLExecutab
     """
     if why_not := reason():
         raise BackendUnavailableError(why_not)
-    house = cache.Cache(cache_dir)
+    house = cache.Cache(options.cache_dir)
     names = port_names(mil)
     key = cache.key(mil.text, repr(names), mil.blob)
 
@@ -68,13 +69,13 @@ def compile(mil: MilFile, target: Target, cache_dir: str = "") -> CoreMLExecutab
 
 
 def _loaded(mil: MilFile, names: dict[str, str], entry: cache.Entry) -> CoreMLExecutable:
-    options = {
+    told = {
         "package": str(entry.path / "program.mlpackage"),
         "model": str(entry.path / "program.mlmodelc"),
         "inputs": _spelled(mil.inputs, names),
         "outputs": _spelled(mil.outputs, names),
     }
-    return CoreMLExecutable(compile_native("coreml", "Core ML", COREML, mil, options), entry)
+    return CoreMLExecutable(compile_native("coreml", "Core ML", COREML, mil, told), entry)
 
 
 def _spelled(ports: tuple[Port, ...], names: dict[str, str]) -> str:

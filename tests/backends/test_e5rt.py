@@ -1,13 +1,11 @@
 """The engine's road, walked over the stand-in: both roads' results, every call failing in turn, and nothing left."""
 
-import gc
 import os
 import re
 import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -32,29 +30,6 @@ pytestmark = [
 ]
 X = floats(1, 3, 8, 8, seed=7)
 ENGINE = Options(backend="e5rt")
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Standin.build(tmp_path_factory.mktemp("standin"))
-
-
-@pytest.fixture
-def standin(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Standin]:
-    """Clean before; after the test nothing may be alive, misused or left in a folder."""
-    for key, value in Standin.environment(built, tmp_path).items():
-        monkeypatch.setenv(key, value)
-    control = Standin(built)
-    control.reset()
-    yield control
-    gc.collect()
-    assert control.misuse() == ""
-    assert control.live() == 0
-    assert files(tmp_path) == []
-
-
-def files(caches: Path) -> list[str]:
-    return sorted(str(p.relative_to(caches)) for p in (caches / "aneforge" / "work").glob("*/*"))
 
 
 def small(k: float = 0.5) -> Program:
@@ -259,7 +234,7 @@ def test_every_call_failing_in_turn(standin: Standin, tmp_path: Path) -> None:
                     compiled()
             assert standin.misuse() == ""
             assert standin.live() == 0, name
-            assert files(tmp_path) == [], name
+            assert standin.files(tmp_path) == [], name
 
 
 @pytest.mark.parametrize("name", ["e5_compiler_compile", "buffer_object_alloc", "execution_stream_encode_operation"])
@@ -448,7 +423,7 @@ assert library.standin_live() > 0
 keep = net  # never released
 """
     child(standin, body)
-    assert files(tmp_path) == []
+    assert standin.files(tmp_path) == []
 
 
 def test_what_a_dead_process_left_is_swept(standin: Standin, tmp_path: Path) -> None:
@@ -483,7 +458,7 @@ def test_a_thousand_lives(standin: Standin, tmp_path: Path) -> None:
     for k in range(1000):
         compiled(float(k % 7)).release()
         assert standin.live() == 0
-    assert files(tmp_path) == []
+    assert standin.files(tmp_path) == []
 
 
 @pytest.mark.full

@@ -45,6 +45,11 @@ class Standin:
             "HOME": str(caches),
         }
 
+    @staticmethod
+    def files(caches: Path) -> list[str]:
+        """What stands in the private folders of processes that were given `caches` (see aneforge/cache.py)."""
+        return sorted(str(p.relative_to(caches)) for p in (caches / "aneforge" / "work").glob("*/*"))
+
     def live(self) -> int:
         """Handles that were given out and not released."""
         return int(self._library.standin_live())

@@ -37,6 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore::aneforge.errors.DispatchFloorWarning")
     from aneforge import backends  # noqa: PLC0415 - after the environment is set
 
+    backends.pace.SECONDS = 0.0  # some tests want programs that do not compile; none wants to wait after them
     choose = backends.choose
     backends.on_apple_silicon = lambda: True
     backends.choose = lambda options: (
