@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import backends, ops, passes, pipeline
 from .errors import (
@@ -86,25 +87,32 @@ def load_onnx(
     view = imported.view
     inputs = [_port(imported, name) for name in view.inputs]
     constants = imported.known_outputs()
-    repeats = _repeats(imported)
-    computed: list[str] = []
-    results = []
     for name in view.outputs:
         value = imported.values[name]
         if isinstance(value, Tensor) and value.is_const:
             constants[name] = value.value.astype(imported.dtypes[name])
+    repeats = _repeats(imported)
+
+    def region() -> Program | None:
+        computed = [n for n in dict.fromkeys(view.outputs) if n not in constants and n not in repeats]
+        return imported.region(range(len(view.nodes)), view.inputs, computed) if computed else None
+
+    program = region()
+    if program and (fixed := _in_advance(program, options, imported)):
+        constants |= {name: array.astype(imported.dtypes[name]) for name, array in fixed.items()}
+        program = region()
+    computed = [name for name, _ in program.outputs] if program else []
+    results = []
+    for name in view.outputs:
         if name in constants:
             array = constants[name]
             results.append(Result(Port(name, array.dtype, array.shape), constant=array))
         elif name in repeats:
             results.append(Result(_port(imported, name), of_input=repeats[name]))
         else:
-            if name not in computed:
-                computed.append(name)
             results.append(Result(_port(imported, name), of_program=computed.index(name)))
     compiled = None
-    if computed:
-        program = imported.region(range(len(view.nodes)), view.inputs, computed)
+    if program:
         compiled = _compile(program, options, imported)
         _warn(compiled, options, validate, imported)
     return Model(compiled, inputs, results, options)
@@ -178,6 +186,11 @@ def _repeats(imported: Imported) -> dict[str, int]:
 def _compile(program: Program, options: Options, imported: Imported | None = None) -> Compiled:
     with refusals(imported):
         return pipeline.compile_program(program, options, resolve(options.target))
+
+
+def _in_advance(program: Program, options: Options, imported: Imported | None = None) -> dict[str, NDArray[np.float32]]:
+    with refusals(imported):
+        return pipeline.in_advance(program, resolve(options.target))
 
 
 @contextmanager
@@ -292,15 +305,19 @@ def compile(
     backends.choose(chosen)
     wanted = tuple(ops.as_mask(tensor) if tensor.dtype == "bool" else tensor for tensor in wanted)
     float32: np.dtype[Any] = np.dtype(np.float32)
-    computed: list[Tensor] = []
+    constants = {tensor: tensor.value.astype(np.float32) for tensor in wanted if tensor.is_const}
+    computed = [tensor for tensor in dict.fromkeys(wanted) if tensor not in constants]
+    if computed:
+        names = [f"y{i}" for i in range(len(computed))]
+        fixed = _in_advance(builders.program(computed), chosen)
+        constants |= {tensor: fixed[name] for name, tensor in zip(names, computed, strict=True) if name in fixed}
+        computed = [tensor for tensor in computed if tensor not in constants]
     results = []
     for i, tensor in enumerate(wanted):
         port = Port(f"y{i}", float32, tensor.shape)
-        if tensor.is_const:
-            results.append(Result(port, constant=tensor.value.astype(np.float32)))
+        if tensor in constants:
+            results.append(Result(port, constant=constants[tensor]))
         else:
-            if tensor not in computed:
-                computed.append(tensor)
             results.append(Result(port, of_program=computed.index(tensor)))
     if not computed:
         return Model(None, [], results, chosen)

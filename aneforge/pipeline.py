@@ -6,9 +6,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from . import backends, engine_time, mil, passes
 from .backends import Executable
-from .ir import Fired, Notes, Origin, Program
+from .ir import Fired, Notes, Op, Origin, Program
 from .options import Options
 from .passes.optimize import chosen
 from .targets import Target
@@ -113,6 +116,23 @@ def lower(program: Program, options: Options, target: Target) -> Lowered:
         if note.what != "nearly":
             counts[note.rule] = counts.get(note.rule, 0) + 1
     return Lowered(program, counts, notes, {"optimize": middle - start, "legalize": end - middle}, risks)
+
+
+def in_advance(program: Program, target: Target) -> dict[str, NDArray[np.float32]]:
+    """The outputs that depend on no input, computed once: an engine's program needs an input, and its outputs must need one too.
+    Raises as `compile_program` does."""
+    moving = set[Op]()
+    for op in program.ops:
+        if op.kind == "input" or any(source.op in moving for source in op.sources):
+            moving.add(op)
+    still = [(name, tensor) for name, tensor in program.outputs if tensor.op not in moving]
+    if not still:
+        return {}
+    here = Options(backend="host", numerics="fp32")
+    executable = compile_program(Program([], still, program.origin_table), here, target).executable
+    arrays = executable.run([], [np.float32] * len(still))
+    executable.release()
+    return {name: array for (name, _), array in zip(still, arrays, strict=True)}
 
 
 def _notes(fired: list[Fired], said: Notes) -> tuple[RuleNote, ...]:

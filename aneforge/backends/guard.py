@@ -12,6 +12,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing import spawn
@@ -28,6 +29,7 @@ from ..targets import Target, here
 from . import native, pace
 
 log = logging.getLogger("aneforge.backends")
+_one_at_a_time = threading.Lock()
 
 KIND = "guard"
 TIME_LIMIT = 180.0
@@ -101,14 +103,15 @@ def _remembered(folder: Path) -> Outcome:
 
 
 def _first(mil: MilFile, house: cache.Cache) -> Outcome:
-    pace.wait(house)
-    outcome = attempt(mil.text, mil.blob, house)
+    with _one_at_a_time:
+        pace.wait(house)
+        outcome = attempt(mil.text, mil.blob, house)
+        if outcome.what == COMPILED:
+            pace.succeeded(house)
+        elif outcome.what != FAILED:
+            pace.failed(house)
     if outcome.what == FAILED:
         raise CompileError(outcome.text)
-    if outcome.what == COMPILED:
-        pace.succeeded(house)
-    else:
-        pace.failed(house)
     return outcome
 
 

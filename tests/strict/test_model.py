@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 import aneforge as af
-from aneforge import backends, passes, pipeline
+from aneforge import backends, ir, passes, pipeline
 from aneforge.errors import Reason
 from tests.provider.graphs import close, cnn, floats, model, node, reference
 
@@ -121,6 +121,30 @@ class TestOutputsThatNeedNoEngine:
         assert net.n_ops == 0
         with pytest.raises(ValueError, match="shape"):
             net(floats(3, 2))
+
+    def test_computed_from_constants_alone(self) -> None:
+        """An engine's program must have an input, and an output of it must need one."""
+        k, w = floats(1, 2, 5, 5, seed=1), floats(3, 2, 3, 3, seed=2)
+        nodes = [node("Conv", "k w", "c"), node("Relu", "x", "r"), node("Less", "c d", "b")]
+        constants = {"k": k, "w": w, "d": np.float32([0.1])}
+        shapes = {"c": [1, 3, 3, 3], "r": [2], "b": [1, 3, 3, 3]}
+        source = model(nodes, {"x": [2]}, shapes, constants, types={"b": 9})
+        x = np.float32([-1, 2])
+        expected = reference(source, {"x": x})
+        net = af.load_onnx(source)
+        got = net(x)
+        assert [g.dtype for g in got] == [np.float32, np.float32, bool]
+        for g, e in zip(got, expected, strict=True):
+            np.testing.assert_allclose(g, e, rtol=1e-5, atol=1e-6)
+        assert net.n_ops == 1
+        alone = af.load_onnx(model(nodes[:1], {"x": [2]}, {"c": shapes["c"]}, constants))
+        np.testing.assert_allclose(alone(x), expected[0], rtol=1e-5, atol=1e-6)
+        assert (alone.n_ops, alone.describe()) == (0, f"{alone.backend}: nothing to compute")
+
+        c = af.conv(ir.const(k), w)
+        mixed = af.compile([c, af.input((2,)).relu()])
+        np.testing.assert_allclose(mixed(x)[0], expected[0], rtol=1e-5, atol=1e-6)
+        assert mixed.n_ops == 1
 
     def test_an_input_as_output_keeps_every_bit(self) -> None:
         net = af.load_onnx(
