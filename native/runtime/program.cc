@@ -122,8 +122,17 @@ void EngineProgram::load() const {
                        "precompiled_compute_op_create_options_create_with_program_function");
   E5RT(engine_, precompiled_compute_op_create_options_set_operation_name, loaded->options.get(), "main");
   E5RT(engine_, precompiled_compute_op_create_options_set_allocate_intermediate_buffers, loaded->options.get(), 1);
-  E5RT(engine_, execution_stream_operation_create_precompiled_compute_operation_with_options, &(made = nullptr),
-       loaded->options.get());
+  for (size_t room = 1;; room *= 2) {
+    try {
+      E5RT(engine_, execution_stream_operation_create_precompiled_compute_operation_with_options, &(made = nullptr),
+           loaded->options.get());
+      break;
+    } catch (const Error&) {
+      // Others in the process may hold programs of the 128, or memory: ours make room, more at each attempt because a
+      // load that fails is slow. What the runtime says is the same for a program that never loads.
+      if (Slots::get().unload(room, this) == 0) throw;
+    }
+  }
   loaded->operation.take(made, api.execution_stream_operation_release,
                          "execution_stream_operation_create_precompiled_compute_operation_with_options");
   for (const Port& p : inputs_) loaded->inputs.push_back(bind(p, true, *loaded));

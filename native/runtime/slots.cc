@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string>
+#include <utility>
 
 #include "runtime/program.h"
 
@@ -39,24 +41,40 @@ void Slots::remove(EngineProgram* p) {
 void Slots::make_room(const EngineProgram* for_whom) {
   const std::lock_guard<std::mutex> lock(mutex_);
   size_t loaded = 0;
-  std::vector<EngineProgram*> oldest;
   for (EngineProgram* p : programs_) {
     if (p == for_whom) continue;  // its lock is held
     const std::unique_lock<std::mutex> idle(p->mutex_, std::try_to_lock);
-    if (idle && !p->loaded_) continue;
-    ++loaded;
-    if (idle) oldest.push_back(p);
+    if (!idle || p->loaded_) ++loaded;
   }
   if (loaded < kMost) return;
-  std::sort(oldest.begin(), oldest.end(), [](auto* a, auto* b) { return a->last_run_ < b->last_run_; });
-  for (EngineProgram* p : oldest) {
+  const size_t surplus = loaded - kMost + 1;
+  if (unload_locked(surplus, for_whom) < surplus)
+    throw Error(Code::kFailed,
+                "all " + std::to_string(kMost) + " programs that a process may load on the engine are in use");
+}
+
+size_t Slots::unload(size_t count, const EngineProgram* for_whom) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return unload_locked(count, for_whom);
+}
+
+size_t Slots::unload_locked(size_t count, const EngineProgram* for_whom) {
+  std::vector<std::pair<uint64_t, EngineProgram*>> oldest;
+  for (EngineProgram* p : programs_) {
+    if (p == for_whom) continue;
     const std::unique_lock<std::mutex> idle(p->mutex_, std::try_to_lock);
-    if (!idle) continue;
-    p->loaded_.reset();
-    if (--loaded < kMost) return;
+    if (idle && p->loaded_) oldest.emplace_back(p->last_run_, p);
   }
-  throw Error(Code::kFailed,
-              "all " + std::to_string(kMost) + " programs that a process may load on the engine are in use");
+  std::sort(oldest.begin(), oldest.end());
+  size_t done = 0;
+  for (const auto& [run, p] : oldest) {
+    if (done == count) break;
+    const std::unique_lock<std::mutex> idle(p->mutex_, std::try_to_lock);
+    if (!idle || !p->loaded_) continue;
+    p->loaded_.reset();
+    ++done;
+  }
+  return done;
 }
 
 uint64_t Slots::tick() {

@@ -1,7 +1,9 @@
 // Every program of the process that is compiled for the engine, and how many are loaded.
 //
 // The 129th load of a process fails; programs of others count too. At most kMost are loaded from here: the least
-// recently run one makes room, and is loaded again (from its library, without compiling) when it is next run.
+// recently run one makes room, and is loaded again (from its library, without compiling) when it is next run. Where a
+// load fails although kMost are not reached, others may hold the rest: then too ours make room, see
+// EngineProgram::load.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -21,10 +23,13 @@ class Slots {
   void remove(EngineProgram*);  // and frees its slot
   // Before a load. Throws Error{kFailed} when all slots are in use by programs that are running.
   void make_room(const EngineProgram* for_whom);
+  // Unloads up to `count` programs, the least recently run first; gives how many. None that is running.
+  size_t unload(size_t count, const EngineProgram* for_whom);
   uint64_t tick();
 
  private:
   Slots();
+  size_t unload_locked(size_t count, const EngineProgram* for_whom);
   static void at_exit();
 
   std::mutex mutex_;
