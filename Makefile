@@ -36,9 +36,10 @@ format: $(BIN)/.installed
 bench: $(BIN)/.installed
 	$(BIN)/python -m benchmarks
 
-cross: $(BIN)/.installed   ## link the native library for macOS on Apple silicon (with clang from the PyPI package ziglang)
+cross: $(BIN)/.installed   ## link for macOS on Apple silicon, run on an emulated arm64 Linux (clang from the PyPI package ziglang)
 	$(BIN)/pip install -q ziglang pybind11
 	PYTHON=$(BIN)/python tests/native/cross_macos.sh
+	PYTHON=$(BIN)/python tests/native/arm64_linux.sh
 
 clean:
 	rm -rf build dist *.egg-info $(VENV)

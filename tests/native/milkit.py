@@ -169,8 +169,12 @@ class Program:
             f"    func main<{opset}>({', '.join(self.parameters)}) {{\n        {body}\n    }} -> ({', '.join(outputs)});\n}}\n"
         )
 
-    def compile(self, outputs: Sequence[str], **options: str) -> Any:
+    def seal(self) -> None:
+        """Writes into the blob how many records it has."""
         struct.pack_into("<I", self.blob, 0, self.blob.count(b"\xef\xbe\xad\xde"))
+
+    def compile(self, outputs: Sequence[str], **options: str) -> Any:
+        self.seal()
         return native.load().compile("host", self.text(outputs), bytes(self.blob), options)
 
     def execute(

@@ -238,8 +238,11 @@ void rows() {
     }
 }
 
+// A process of its own; ANEFORGE_EMULATOR is what starts it, where the machine itself cannot.
 std::string hash_of(const char* self, const char* isa) {
-  const std::string command = std::string("ANEFORGE_ISA=") + isa + " '" + self + "' hash";
+  const char* emulator = std::getenv("ANEFORGE_EMULATOR");
+  const std::string command =
+      std::string("ANEFORGE_ISA=") + isa + " " + (emulator ? emulator : "") + " '" + self + "' hash";
   std::string text;
   if (FILE* pipe = popen(command.c_str(), "r")) {
     char line[256];
@@ -270,7 +273,7 @@ int run(int argc, char** argv) {
     const std::string h = hash_of(argv[0], k->name);
     std::printf("plans with %-9s %s", k->name, h.c_str());
     if (first.empty()) first = h;
-    CHECK(h == first, "%s: other bits than portable", k->name);
+    CHECK(h == first && h.size() == 17, "%s: other bits than portable, or none", k->name);
   }
   std::printf(failures ? "%d FAILED\n" : "all right\n", failures);
   return failures != 0;
