@@ -128,27 +128,6 @@ std::unique_ptr<Kernel> make_select(Build& b) {
   return select_of<uint8_t>(b, Storage::kBool);
 }
 
-// The range of an integer type as it stands in int32 storage.
-struct Range {
-  int32_t low, high;
-};
-Range range_of(mil::Element e) {
-  switch (e) {
-    case mil::Element::kInt8:
-      return {-128, 127};
-    case mil::Element::kUInt8:
-      return {0, 255};
-    case mil::Element::kInt16:
-      return {-32768, 32767};
-    case mil::Element::kUInt16:
-      return {0, 65535};
-    case mil::Element::kUInt32:
-      return {0, std::numeric_limits<int32_t>::max()};
-    default:
-      return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
-  }
-}
-
 template <class From, class To, class F>
 std::unique_ptr<Kernel> convert(Build& b, F f) {
   const int32_t x = b.read_any("x"), out = b.result();
@@ -173,7 +152,7 @@ std::unique_ptr<Kernel> make_cast(Build& b) {
   b.require(dtype == mil::name_of(y.declared), "dtype and the declared type differ");
   if (x.declared == y.declared || (x.storage == Storage::kFloat && y.storage == Storage::kFloat && (x.half || !y.half)))
     return b.view(b.operand("x"));
-  const Range range = range_of(y.declared);
+  const IntegerRange range = range_of(y.declared);
   switch (x.storage) {
     case Storage::kFloat:
       if (y.storage == Storage::kFloat) return convert<float, float>(b, [](float v) { return v; });

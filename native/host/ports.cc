@@ -108,26 +108,6 @@ void float_of_int(const void* data, int64_t begin, int64_t end, float* to, const
   flags.add(large, false);
 }
 
-struct Range {
-  int64_t low, high;
-};
-Range range_of(mil::Element e) {
-  switch (e) {
-    case mil::Element::kInt8:
-      return {-128, 127};
-    case mil::Element::kUInt8:
-      return {0, 255};
-    case mil::Element::kInt16:
-      return {-32768, 32767};
-    case mil::Element::kUInt16:
-      return {0, 65535};
-    case mil::Element::kUInt32:
-      return {0, std::numeric_limits<int32_t>::max()};
-    default:
-      return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
-  }
-}
-
 PortSeen write_floats(const float* from, int64_t count, DType to, void* data, Parallel& parallel) {
   Flags flags;
   chunks(parallel, count, kPortGrain, [&](int64_t begin, int64_t end) {
@@ -173,7 +153,7 @@ PortSeen read_port(DType from, const void* data, const Value& port, bool nan_is_
                    Parallel& parallel) {
   Flags flags;
   const Narrow how{port.half, nan_is_infinity};
-  const Range range = range_of(port.declared);
+  const IntegerRange range = range_of(port.declared);
   chunks(parallel, port.count, kPortGrain, [&](int64_t begin, int64_t end) {
     if (port.storage == Storage::kFloat) {
       auto* p = static_cast<float*>(to);

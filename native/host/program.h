@@ -28,6 +28,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -48,6 +49,27 @@ std::string to_string(const Shape&);
 enum class Storage : uint8_t { kFloat, kInt, kBool };
 size_t bytes_of(Storage);
 Storage storage_of(mil::Element);  // throws Error{kUnsupported}: string, and 64-bit floats at run time
+
+// The range of an integer type as it stands in int32 storage.
+struct IntegerRange {
+  int32_t low, high;
+};
+inline IntegerRange range_of(mil::Element e) {
+  switch (e) {
+    case mil::Element::kInt8:
+      return {-128, 127};
+    case mil::Element::kUInt8:
+      return {0, 255};
+    case mil::Element::kInt16:
+      return {-32768, 32767};
+    case mil::Element::kUInt16:
+      return {0, 65535};
+    case mil::Element::kUInt32:
+      return {0, std::numeric_limits<int32_t>::max()};
+    default:
+      return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+  }
+}
 
 enum class Layout : uint8_t {
   kPlain,    // dense, row-major
