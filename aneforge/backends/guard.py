@@ -151,7 +151,6 @@ def attempt(
                 check=False,
                 close_fds=False,
                 timeout=TIME_LIMIT,
-                env={k: v for k, v in os.environ.items() if k != "ANEFORGE_E5RT_TRACE"},  # the trace is this process's
             )
         except subprocess.TimeoutExpired:
             return Outcome(HUNG, f"the engine's compiler did not end within {TIME_LIMIT:.0f} s")

@@ -68,21 +68,30 @@ Engine::Engine(const std::string& path) {
     throw Error(Code::kFailed, "the engine's runtime " + path + " is of another version: it lacks " + missing);
   api_.get_last_error_message =
       reinterpret_cast<decltype(api_.get_last_error_message)>(find(library, "e5rt_get_last_error_message"));
+  trace_ = Trace::open(path);
 }
 
 // The text is the thread's own and that of the last call: fetched at once, and copied.
-void Engine::fail(const char* name, int32_t status) const {
-  std::string text = std::string("e5rt_") + name + " failed with status " + std::to_string(status);
-  const char* why = api_.get_last_error_message ? api_.get_last_error_message() : nullptr;
-  if (why && *why) text += std::string(": ") + why;
+void Engine::fail(const char* name, int32_t status, bool threw, const Trace::Call& traced) const {
+  const char* found = !threw && api_.get_last_error_message ? api_.get_last_error_message() : nullptr;
+  const std::string why = found ? found : "";
+  if (trace_) trace_->end(traced, status, threw, why);
+  std::string text = std::string("e5rt_") + name;
+  if (threw)
+    text += " threw an exception";
+  else
+    text += " failed with status " + std::to_string(status) + (why.empty() ? "" : ": " + why);
   throw Error(Code::kFailed, text);
 }
 
-void Handle::take(void* object, int32_t (*release)(void**), const char* name) {
-  if (!object) throw Error(Code::kFailed, std::string("e5rt_") + name + " succeeded and gave nothing");
+void Handle::take(const Engine& engine, void* object, int32_t (*release)(void**), const char* name,
+                  const char* made_by) {
+  if (!object) throw Error(Code::kFailed, std::string("e5rt_") + made_by + " succeeded and gave nothing");
   reset();
+  engine_ = &engine;
   object_ = object;
   release_ = release;
+  name_ = name;
 }
 
 void Handle::reset() noexcept {
@@ -90,8 +99,8 @@ void Handle::reset() noexcept {
   object_ = nullptr;
   if (!object || !Engine::ours()) return;
   try {
-    release_(&object);  // may null it, or not
-  } catch (...) {       // a handle that cannot be released is lost; nobody can do more
+    engine_->call(name_, release_, &object);  // may null it, or not
+  } catch (...) {                             // a handle that cannot be released is lost; nobody can do more
   }
 }
 

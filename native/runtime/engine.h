@@ -1,10 +1,12 @@
 // The engine's runtime in this process: opened once, never closed, and not to be used after a fork.
 #pragma once
+#include <memory>
 #include <mutex>
 #include <string>
 
 #include "core/status.h"
 #include "runtime/symbols.h"
+#include "runtime/trace.h"
 
 namespace aneforge::runtime {
 
@@ -23,13 +25,17 @@ class Engine {
   // Error{kFailed} with the library's own text.
   template <class... Parameters, class... Arguments>
   void call(const char* name, int32_t (*function)(Parameters...), Arguments... arguments) const {
+    Trace::Call traced;
+    if (trace_) traced = trace_->begin(name, {Trace::Argument(arguments)...});
     int32_t status = 0;
+    bool threw = false;
     try {
       status = function(arguments...);
     } catch (...) {
-      throw Error(Code::kFailed, std::string("e5rt_") + name + " threw an exception");
+      threw = true;
     }
-    if (status != 0) fail(name, status);
+    if (threw || status != 0) fail(name, status, threw, traced);
+    if (trace_) trace_->end(traced, 0, false, {});
   }
 
   const Symbols& api() const { return api_; }
@@ -38,9 +44,10 @@ class Engine {
 
  private:
   explicit Engine(const std::string& path);
-  [[noreturn]] void fail(const char* name, int32_t status) const;
+  [[noreturn]] void fail(const char* name, int32_t status, bool threw, const Trace::Call& traced) const;
 
   Symbols api_;
+  std::unique_ptr<Trace> trace_;  // null: nobody asked for one
   std::mutex loading_;
 };
 
@@ -50,20 +57,29 @@ class Handle {
   Handle() = default;
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
-  Handle(Handle&& other) noexcept : object_(other.object_), release_(other.release_) { other.object_ = nullptr; }
+  Handle(Handle&& other) noexcept
+      : engine_(other.engine_), object_(other.object_), release_(other.release_), name_(other.name_) {
+    other.object_ = nullptr;
+  }
   Handle& operator=(Handle&&) = delete;
   ~Handle() { reset(); }
 
-  void take(void* object, int32_t (*release)(void**), const char* name);
+  // `release` is called `name`. Throws if there is no object: what `made_by` succeeded in is then nothing.
+  void take(const Engine& engine, void* object, int32_t (*release)(void**), const char* name, const char* made_by);
   void reset() noexcept;
   void* get() const { return object_; }
 
  private:
+  const Engine* engine_ = nullptr;
   void* object_ = nullptr;
   int32_t (*release_)(void**) = nullptr;
+  const char* name_ = nullptr;
 };
 
 // E5RT(engine, name, arguments…) is a call of e5rt_name.
 #define E5RT(engine, name, ...) (engine).call(#name, (engine).api().name, __VA_ARGS__)
+// E5RT_OWN(engine, handle, object, name, "maker"): the handle has the object, which e5rt_name releases.
+#define E5RT_OWN(engine, handle, object, name, made_by) \
+  (handle).take(engine, object, (engine).api().name, #name, made_by)
 
 }  // namespace aneforge::runtime

@@ -93,33 +93,31 @@ EngineProgram::~EngineProgram() {
 
 // Compiler, configuration and options are of no use once there is a library.
 void EngineProgram::compile() {
-  const Symbols& api = engine_.api();
   void* made = nullptr;
   Handle config, compiler, options;
   E5RT(engine_, e5_compiler_config_options_create, &made);
-  config.take(made, api.e5_compiler_config_options_release, "e5_compiler_config_options_create");
+  E5RT_OWN(engine_, config, made, e5_compiler_config_options_release, "e5_compiler_config_options_create");
   E5RT(engine_, e5_compiler_config_options_set_cache_bundle_location, config.get(), folder_->cache().c_str());
   E5RT(engine_, e5_compiler_create_with_config, &(made = nullptr), config.get());
-  compiler.take(made, api.e5_compiler_release, "e5_compiler_create_with_config");
+  E5RT_OWN(engine_, compiler, made, e5_compiler_release, "e5_compiler_create_with_config");
   E5RT(engine_, e5_compiler_options_create, &(made = nullptr));
-  options.take(made, api.e5_compiler_options_release, "e5_compiler_options_create");
+  E5RT_OWN(engine_, options, made, e5_compiler_options_release, "e5_compiler_options_create");
   E5RT(engine_, e5_compiler_options_set_compute_device_types_mask, options.get(), kEngineOnly);
   E5RT(engine_, e5_compiler_options_set_force_recompilation, options.get(), 1);
   E5RT(engine_, e5_compiler_options_set_segmenter, options.get(), "graph");
   E5RT(engine_, e5_compiler_compile, compiler.get(), folder_->text().c_str(), options.get(), &(made = nullptr));
-  library_.take(made, api.program_library_release, "e5_compiler_compile");
+  E5RT_OWN(engine_, library_, made, program_library_release, "e5_compiler_compile");
   E5RT(engine_, program_library_retain_program_function, library_.get(), "main", &(made = nullptr));
-  function_.take(made, api.program_function_release, "program_library_retain_program_function");
+  E5RT_OWN(engine_, function_, made, program_function_release, "program_library_retain_program_function");
 }
 
 void EngineProgram::load() const {
   Slots::get().make_room(this);
-  const Symbols& api = engine_.api();
   void* made = nullptr;
   auto loaded = std::make_unique<Loaded>();
   E5RT(engine_, precompiled_compute_op_create_options_create_with_program_function, &made, function_.get());
-  loaded->options.take(made, api.precompiled_compute_op_create_options_release,
-                       "precompiled_compute_op_create_options_create_with_program_function");
+  E5RT_OWN(engine_, loaded->options, made, precompiled_compute_op_create_options_release,
+           "precompiled_compute_op_create_options_create_with_program_function");
   E5RT(engine_, precompiled_compute_op_create_options_set_operation_name, loaded->options.get(), "main");
   E5RT(engine_, precompiled_compute_op_create_options_set_allocate_intermediate_buffers, loaded->options.get(), 1);
   for (size_t room = 1;; room *= 2) {
@@ -133,28 +131,27 @@ void EngineProgram::load() const {
       if (Slots::get().unload(room, this) == 0) throw;
     }
   }
-  loaded->operation.take(made, api.execution_stream_operation_release,
-                         "execution_stream_operation_create_precompiled_compute_operation_with_options");
+  E5RT_OWN(engine_, loaded->operation, made, execution_stream_operation_release,
+           "execution_stream_operation_create_precompiled_compute_operation_with_options");
   for (const Port& p : inputs_) loaded->inputs.push_back(bind(p, true, *loaded));
   for (const Port& p : outputs_) loaded->outputs.push_back(bind(p, false, *loaded));
   E5RT(engine_, execution_stream_create, &(made = nullptr));
-  loaded->stream.take(made, api.execution_stream_release, "execution_stream_create");
+  E5RT_OWN(engine_, loaded->stream, made, execution_stream_release, "execution_stream_create");
   E5RT(engine_, execution_stream_encode_operation, loaded->stream.get(), loaded->operation.get());
   loaded_ = std::move(loaded);
 }
 
 BoundPort EngineProgram::bind(const Port& port, bool input, const Loaded& loaded) const {
-  const Symbols& api = engine_.api();
   BoundPort bound;
   void* made = nullptr;
   if (input)
     E5RT(engine_, execution_stream_operation_retain_input_port, loaded.operation.get(), port.name.c_str(), &made);
   else
     E5RT(engine_, execution_stream_operation_retain_output_port, loaded.operation.get(), port.name.c_str(), &made);
-  bound.port.take(made, api.io_port_release, "execution_stream_operation_retain_port");
+  E5RT_OWN(engine_, bound.port, made, io_port_release, "execution_stream_operation_retain_port");
   const uint64_t bytes = (std::max<uint64_t>(bytes_of(port), 64) + 63) / 64 * 64;
   E5RT(engine_, buffer_object_alloc, &(made = nullptr), bytes, uint32_t{0});  // type 0: host memory, no padded rows
-  bound.buffer.take(made, api.buffer_object_release, "buffer_object_alloc");
+  E5RT_OWN(engine_, bound.buffer, made, buffer_object_release, "buffer_object_alloc");
   E5RT(engine_, buffer_object_get_data_ptr, bound.buffer.get(), &bound.data);
   if (!bound.data) throw Error(Code::kFailed, "e5rt_buffer_object_get_data_ptr succeeded and gave nothing");
   std::memset(bound.data, 0, bytes);

@@ -36,7 +36,7 @@ def compile(path: Path, cut: str) -> tuple[Program, Types, Types]:
             blob = blob[: int(len(blob) * float(part))]
         program = read(text.decode("ascii"), blob)
     except (MilError, OSError, UnicodeError) as error:
-        raise Refused(f"InvalidMILProgram: {error}") from error
+        raise Refused(f"InvalidMILProgram: {path}: {error}") from error
     if unknown := {s.kind for s in program.operations} - set(OPERATIONS):
         raise Refused(
             f'"Not implemented": Some ops are not supported on any of the specified backends: {", ".join(sorted(unknown))}'
