@@ -42,7 +42,7 @@ link() {
 }
 vector=$(find native/host/vector -name '*.cc' | sort)
 link vector_selftest $vector tests/native/vector_selftest.cc tests/native/vector_plans.cc
-link conversion_selftest native/runtime/ports.cc native/core/halves.cc native/core/tensor.cc tests/native/conversion_selftest.cc
+link conversion_selftest native/runtime/ports.cc native/runtime/port_blocks.cc native/core/tensor.cc tests/native/conversion_selftest.cc
 link run_programs $product tests/native/run_programs.cc tests/native/static_dlfcn.cc tests/standin/standin.cc
 
 scratch=$(mktemp -d)

@@ -11,7 +11,7 @@ import conversions
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("native/runtime/ports.cc", "native/core/halves.cc", "native/core/tensor.cc")
+SOURCES = ("native/runtime/ports.cc", "native/runtime/port_blocks.cc", "native/core/tensor.cc")
 
 
 def test_every_port_conversion_is_numpys(tmp_path: Path) -> None:

@@ -80,6 +80,10 @@ class Standin:
         """Off: executing leaves the outputs as they are, and costs nothing."""
         self._library.standin_compute(int(on))
 
+    def idle(self, on: bool) -> None:
+        """Executing returns at once: not even looked at or counted. For measuring what stands around it."""
+        self._library.standin_idle(int(on))
+
     def most_programs(self, count: int) -> None:
         """How many programs a process may load; the real one takes 128."""
         self._library.standin_most_programs(count)
