@@ -9,6 +9,7 @@
 #include <cctype>
 #include <cerrno>
 #include <chrono>
+#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,7 +18,6 @@
 #include <stdexcept>
 
 #include "core/version.h"
-#include "runtime/sha256.h"
 
 namespace aneforge::runtime {
 namespace {
@@ -75,17 +75,18 @@ std::string last_part(const std::string& path) { return path.substr(path.rfind('
 
 [[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what + ": " + std::strerror(errno)); }
 
-// Adds a file to sums; gives its size.
-uint64_t add_file(const fs::path& path, std::initializer_list<Sha256*> sums) {
+// A name for what a file holds: FNV-1a, which is enough to tell the programs of one trace apart. Goes on from `hash`;
+// adds the size to `bytes`.
+uint64_t fnv1a(const fs::path& path, uint64_t hash, uint64_t* bytes) {
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(path.filename().string());
   std::vector<char> some(1 << 20);
-  uint64_t size = 0;
   while (file.read(some.data(), static_cast<std::streamsize>(some.size())) || file.gcount() > 0) {
-    for (Sha256* sum : sums) sum->add(some.data(), static_cast<size_t>(file.gcount()));
-    size += static_cast<uint64_t>(file.gcount());
+    for (std::streamsize i = 0; i < file.gcount(); ++i)
+      hash = (hash ^ static_cast<uint8_t>(some[static_cast<size_t>(i)])) * 0x100000001b3u;
+    *bytes += static_cast<uint64_t>(file.gcount());
   }
-  return size;
+  return hash;
 }
 
 void say(const std::string& why) { std::fprintf(stderr, "aneforge: ANEFORGE_E5RT_TRACE: %s\n", why.c_str()); }
@@ -267,18 +268,16 @@ std::string Trace::ports(uint64_t stream, bool inputs) {
 // Copies a program into the trace, once; its name there.
 std::string Trace::program(const std::string& path) {
   const fs::path weights = fs::path(path).replace_filename("weights.bin");
-  Sha256 both, alone;
-  add_file(path, {&both});
-  const uint64_t bytes = add_file(weights, {&both, &alone});
-  const std::string name = both.hex();
+  uint64_t ignored = 0, bytes = 0;
+  char name[17];
+  std::snprintf(name, sizeof name, "%016" PRIx64, fnv1a(weights, fnv1a(path, 0xcbf29ce484222325u, &ignored), &bytes));
   const fs::path place = fs::path(folder_) / "programs" / name;
   if (fs::exists(place)) return name;
   fs::create_directories(place);
   fs::copy_file(path, place / "model.mil");
   if (bytes <= kMostWeights) {
     fs::copy_file(weights, place / "weights.bin");
-  } else if (!(std::ofstream(place / "weights.json")
-               << "{\"bytes\": " << bytes << ", \"sha256\": " << quoted(alone.hex()) << "}\n")) {
+  } else if (!(std::ofstream(place / "weights.json") << "{\"bytes\": " << bytes << "}\n")) {
     fail("weights.json");
   }
   return name;

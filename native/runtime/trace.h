@@ -8,8 +8,7 @@
 //     {"n", "thread", "call", "arguments": [[kind, value] …], "program"?, "inputs"?}
 //   and after it; a call without such a line did not return
 //     {"n", "status", "us", "out"?, "error"?, "threw"?, "outputs"?}
-//   programs/<sha256 of text and weights>/: model.mil; weights.bin, or where it is large weights.json {"bytes",
-//   "sha256"}
+//   programs/<hash of text and weights>/: model.mil; weights.bin, or where it is large weights.json {"bytes"}
 //
 // Kinds of arguments: "handle" (a number of its own for each that was given out; 0 none), "release" (a handle), "out",
 // "pointer" (the place of one that is no handle), "text", "path" (its last part alone), "number". Port buffers are

@@ -1,6 +1,5 @@
 """What the engine's road writes of its calls, and where the stand-in would have answered otherwise."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -137,7 +136,10 @@ def test_programs_stand_beside_it_by_their_content(recorded: Path) -> None:
     for name in named:
         folder = recorded / "programs" / name
         both = (folder / "model.mil").read_bytes() + (folder / "weights.bin").read_bytes()
-        assert hashlib.sha256(both).hexdigest() == name
+        fnv1a = 0xCBF29CE484222325
+        for byte in both:
+            fnv1a = (fnv1a ^ byte) * 0x100000001B3 % 2**64
+        assert f"{fnv1a:016x}" == name
     assert {p.name for p in (recorded / "programs").iterdir()} == named
 
 
