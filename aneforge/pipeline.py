@@ -107,15 +107,14 @@ def lower(program: Program, options: Options, target: Target) -> Lowered:
     program, fired = passes.optimize(_without_idle_inputs(program), options.opt, said, fused)
     middle = time.perf_counter()
     program = passes.legalize(program, target, fused is not None)
-    program = passes.halved(_without_idle_inputs(program), target)
-    risks = tuple(passes.risks(program, target))
+    program, risks = passes.headroom(_without_idle_inputs(program), target)
     end = time.perf_counter()
     notes = _notes(fired, said)
     counts: dict[str, int] = {}
     for note in notes:
         if note.what != "nearly":
             counts[note.rule] = counts.get(note.rule, 0) + 1
-    return Lowered(program, counts, notes, {"optimize": middle - start, "legalize": end - middle}, risks)
+    return Lowered(program, counts, notes, {"optimize": middle - start, "legalize": end - middle}, tuple(risks))
 
 
 def in_advance(program: Program, target: Target) -> dict[str, NDArray[np.float32]]:

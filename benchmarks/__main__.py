@@ -4,7 +4,8 @@
 
 Each runtime runs in a process of its own and is asked in turn (A B A B …), with a pause in which the other's idle threads stop
 spinning; every figure is a median over rounds of the round's median, every ratio is formed round by round. Latency is
-`session.run` as Python sees it.
+`session.run` as Python sees it. Creation is that of the first session of a process, imports included, from compiled modules, as
+an installed package has them.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ PROVIDERS = ("ANEForgeProvider", "CPUExecutionProvider")
 
 
 class Worker:
-    def __init__(self, path: Path, provider: str, threads: int, options: dict[str, str]) -> None:
+    def __init__(self, path: Path, provider: str, threads: int, options: dict[str, str], bytecode: Path) -> None:
         command = [sys.executable, "-m", "benchmarks.worker", str(path), provider, str(threads), json.dumps(options)]
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
+        own = ("OPENBLAS_", "PYTHONDONTWRITEBYTECODE")
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(own)}
+        environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -64,11 +67,24 @@ class Worker:
         self.process.wait()
 
 
-def measure(name: str, threads: int, rounds: int, seconds: float, options: dict[str, str]) -> dict[str, Any]:
+def compile_modules(folder: Path, options: dict[str, str]) -> None:
+    """A process of each kind writes down the bytecode of what it imports."""
+    path = folder / "first.onnx"
+    path.write_bytes(MODELS["one_relu"]().SerializeToString())
+    for provider, given in zip(PROVIDERS, (options, {}), strict=True):
+        Worker(path, provider, 1, given, folder).close()
+
+
+def measure(
+    name: str, threads: int, rounds: int, seconds: float, options: dict[str, str], bytecode: Path
+) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.onnx"
         path.write_bytes(MODELS[name]().SerializeToString())
-        workers = [Worker(path, PROVIDERS[0], threads, options), Worker(path, PROVIDERS[1], threads, {})]
+        workers = [
+            Worker(path, provider, threads, given, bytecode)
+            for provider, given in zip(PROVIDERS, (options, {}), strict=True)
+        ]
         try:
             medians: list[list[float]] = [[], []]
             peaks = [0, 0]
@@ -166,14 +182,16 @@ def main() -> int:
     facts = machine()
     print("; ".join(f"{k} {v}" for k, v in facts.items()), flush=True)
     rows = []
-    for threads in args.threads:
-        for name in args.models:
-            try:
-                rows.append(measure(name, threads, rounds, seconds, options))
-            except ModuleNotFoundError as missing:
-                print(f"{name}: not measured: {missing}", file=sys.stderr)
-                continue
-            print(table(rows).splitlines()[-1] if len(rows) > 1 else table(rows), flush=True)
+    with tempfile.TemporaryDirectory(prefix="bytecode-") as bytecode:
+        compile_modules(Path(bytecode), options)
+        for threads in args.threads:
+            for name in args.models:
+                try:
+                    rows.append(measure(name, threads, rounds, seconds, options, Path(bytecode)))
+                except ModuleNotFoundError as missing:
+                    print(f"{name}: not measured: {missing}", file=sys.stderr)
+                    continue
+                print(table(rows).splitlines()[-1] if len(rows) > 1 else table(rows), flush=True)
     if args.json:
         document = {"schema_version": SCHEMA_VERSION, "machine": facts, "options": options, "results": rows}
         args.json.write_text(json.dumps(document, indent=1) + "\n")

@@ -76,6 +76,11 @@ class Notes:
         self.near.clear()
         self.blocks.clear()
 
+    @property
+    def heard(self) -> bool:
+        """Whether a rule has said something since the last `take`."""
+        return bool(self._said)
+
     def take(self, rule: Rule, op: Op, program: Program, fired: bool) -> None:
         """Files what `rule` said while it looked at `op`; a rule that fired did not miss."""
         for condition, where in () if fired else self._said:

@@ -164,19 +164,19 @@ def _sweep(program: Program, by_kind: Mapping[str, list[Rule]], notes: Notes | N
 def _first(
     rules: Sequence[Rule], op: Op, uses: Uses, program: Program, known: set[Op], notes: Notes | None
 ) -> tuple[Rule, tuple[Tensor, ...], Origin] | None:
-    for each in rules:
-        with only_origin(program.origins(op)):
+    with only_origin(program.origins(op)):
+        for each in rules:
             made = each.apply(op, uses)
-        if notes is not None:
-            notes.take(each, op, program, made is not None)
-        if made is None:
-            continue
-        results = (made,) if isinstance(made, Tensor) else tuple(made)
-        if tuple(r.type for r in results) != op.types:
-            got = ", ".join(str(r.type) for r in results)
-            raise TypeError(f"rule {each.name!r} replaced {op!r} by {got}")
-        if results != op.outputs:
-            return (each, *_adopt(op, results, program, known))
+            if notes is not None and notes.heard:
+                notes.take(each, op, program, made is not None)
+            if made is None:
+                continue
+            results = (made,) if isinstance(made, Tensor) else tuple(made)
+            if tuple(r.type for r in results) != op.types:
+                got = ", ".join(str(r.type) for r in results)
+                raise TypeError(f"rule {each.name!r} replaced {op!r} by {got}")
+            if results != op.outputs:
+                return (each, *_adopt(op, results, program, known))
     return None
 
 

@@ -2,7 +2,7 @@
 
 from .attention import engine_form
 from .compress import Weight, compress, stored_bytes
-from .headroom import Risk, halved, risks
+from .headroom import Risk, headroom
 from .legalize import LegalizeError, Violation, check_node, legalize, legalized, rules_of, violations
 from .optimize import RULES, optimize
 
@@ -15,11 +15,10 @@ __all__ = [
     "check_node",
     "compress",
     "engine_form",
-    "halved",
+    "headroom",
     "legalize",
     "legalized",
     "optimize",
-    "risks",
     "rules_of",
     "stored_bytes",
     "violations",

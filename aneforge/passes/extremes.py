@@ -48,29 +48,37 @@ _BOUNDS = frozenset(
 )
 _MASKED = frozenset(["add", "sub", "concat"])
 
-_ends: WeakKeyDictionary[Op, tuple[float, float]] = WeakKeyDictionary()
+_ends: WeakKeyDictionary[Op, tuple[float, float, bool]] = WeakKeyDictionary()
 
 
 def ends(x: Tensor) -> tuple[float, float] | None:
     """The least and the greatest finite element of a constant of floats; None for anything else."""
-    if x.op.kind != "const" or x.dtype != "fp16":
-        return None
+    return None if x.op.kind != "const" or x.dtype != "fp16" else _seen(x)[:2]
+
+
+def all_finite(x: Tensor) -> bool:
+    """Whether a constant of floats holds neither infinities nor NaN."""
+    return _seen(x)[2]
+
+
+def _seen(x: Tensor) -> tuple[float, float, bool]:
     found = _ends.get(x.op)
     if found is None:
         found = _ends[x.op] = _span(x.op.params["value"])
     return found
 
 
-def _span(value: np.ndarray) -> tuple[float, float]:
+def _span(value: np.ndarray) -> tuple[float, float, bool]:
+    """The least and the greatest finite element, and whether all are finite."""
     if value.size == 0:
-        return 0.0, 0.0
+        return 0.0, 0.0, True
     if not any(value.strides):
         value = value.reshape(-1)[:1]
     low, high = float(value.min()), float(value.max())
-    if not (math.isfinite(low) and math.isfinite(high)):
-        value = value[np.isfinite(value)]
-        low, high = (float(value.min()), float(value.max())) if value.size else (0.0, 0.0)
-    return low, high
+    if math.isfinite(low) and math.isfinite(high):
+        return low, high, True
+    value = value[np.isfinite(value)]
+    return (float(value.min()), float(value.max()), False) if value.size else (0.0, 0.0, False)
 
 
 def _peak(span: tuple[float, float]) -> float:

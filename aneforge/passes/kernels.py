@@ -8,6 +8,7 @@ not columns, because a slice at an offset along the width is a hazard of its own
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,7 @@ def _bands(op: Op, size: int) -> Tensor:
     return total
 
 
+@lru_cache(maxsize=1024)
 def _useful(extent: int, kernel: int, stride: int, dilation: int, before: int, out: int) -> tuple[int, int]:
     """First and last + 1 kernel index that ever meets the input and not only its padding."""
     start = np.arange(out) * stride - before

@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..ir import Op, Program, Tensor
-from .extremes import ends
+from .extremes import all_finite, ends
 from .match import VIEWS
 
 SLACK = 1.0 + 2.0**-8
@@ -57,7 +59,8 @@ def ranges(program: Program) -> dict[Tensor, Range]:
             found = UNKNOWN if handle is None else handle(op, known)
             if math.isnan(found.low) or math.isnan(found.high):
                 found = UNKNOWN
-        known |= dict.fromkeys(op.outputs, found)
+        for output in op.outputs:
+            known[output] = found
     return known
 
 
@@ -65,7 +68,7 @@ def _constant(x: Tensor) -> Range:
     span = ends(x)
     if span is None or not x.value.size:
         return Range(0.0, 1.0) if x.dtype == "bool" else UNKNOWN
-    return Range(*span) if np.isfinite(x.value).all() else UNKNOWN
+    return Range(*span) if all_finite(x) else UNKNOWN
 
 
 def _input(op: Op) -> Range:
@@ -239,9 +242,7 @@ def _multiplied(op: Op, known: Known) -> Range:
 
 
 def _weighted(weight: Tensor, axes: tuple[int, ...], a: Range, op: Op) -> Range:
-    value = weight.value
-    above = np.clip(value, 0, None).sum(axis=axes, dtype=np.float64)
-    below = np.clip(value, None, 0).sum(axis=axes, dtype=np.float64)
+    above, below = _signed_sums(weight.value, axes)
     low = above * a.low + below * a.high
     high = above * a.high + below * a.low
     bias = op.inputs.get("bias")
@@ -250,6 +251,15 @@ def _weighted(weight: Tensor, axes: tuple[int, ...], a: Range, op: Op) -> Range:
             return UNKNOWN
         low, high = low + bias.value, high + bias.value
     return Range(float(low.min()) * SLACK if low.size else 0.0, float(high.max()) * SLACK, a.products + 1)
+
+
+def _signed_sums(value: NDArray[Any], axes: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Sums over `axes` of what is positive, and of what is negative. In fp32, which is far closer than SLACK: this is
+    asked of every weight when a model is loaded."""
+    kind = np.float32 if value.dtype.itemsize <= 4 else np.float64
+    zero = value.dtype.type(0)
+    above, below = np.maximum(value, zero), np.minimum(value, zero)
+    return above.sum(axis=axes, dtype=kind).astype(np.float64), below.sum(axis=axes, dtype=kind).astype(np.float64)
 
 
 def _linear_activation(op: Op, known: Known) -> Range:
