@@ -1,9 +1,9 @@
 # What a developer types. Everything runs in .venv, which the first target makes.
 PYTHON ?= python3
 VENV ?= .venv
+MODELS ?= ../shared/models
 BIN := $(VENV)/bin
 CXX_FILES := $(shell find native tests -name '*.cc' -o -name '*.h' -o -name '*.inl' -o -name '*.c')
-PY_DIRS := aneforge partitioner provider tests benchmarks examples setup.py
 
 .PHONY: demo test test-full lint format bench docs cross clean
 
@@ -18,19 +18,20 @@ demo: $(BIN)/.installed   ## classify photos on the engine (or its emulation) an
 test: $(BIN)/.installed   ## quick tier
 	$(BIN)/python -m pytest -m "not full"
 
-test-full: $(BIN)/.installed   ## both tiers, and the native code under sanitizers
+test-full: $(BIN)/.installed   ## both tiers, every program of real models where those are, and the native code under sanitizers
 	$(BIN)/python -m pytest
+	if [ -d $(MODELS) ]; then $(BIN)/python tests/suites/programs.py $(MODELS); else echo "no $(MODELS) here: not read"; fi
 	PYTHON=$(BIN)/python tests/native/sanitize.sh
 
 lint: $(BIN)/.installed
-	$(BIN)/ruff check $(PY_DIRS)
-	$(BIN)/ruff format --check $(PY_DIRS)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
 	PYTHON=$(BIN)/python tests/architecture/typecheck.sh
 	$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
 
 format: $(BIN)/.installed
-	$(BIN)/ruff check --fix $(PY_DIRS)
-	$(BIN)/ruff format $(PY_DIRS)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(CXX_FILES)
 
 bench: $(BIN)/.installed
