@@ -18,7 +18,7 @@ from ..backends import ANE
 from ..errors import ReportError
 from ..targets import resolve
 from .report import checked
-from .suite import ENGINE, PASS
+from .suite import ENGINE, PASS, UNJUDGED
 
 FAMILIES = ("A13", "A14", "A15", "A16")
 
@@ -44,6 +44,8 @@ def apply(report: Mapping[str, Any], folder: Path, *, rehearse: bool = False) ->
     changes: list[str] = []
     for part in engines.values():
         for kind, row in part["vocabulary"].items():
+            if row["result"] == UNJUDGED:  # says nothing about its values
+                continue
             changes += _operation(vocabulary, kind, row["result"] == PASS, family, source)
         for quirk, row in part["quirks"].items():
             if row["seen"] is not None:

@@ -11,7 +11,7 @@ from typing import Any
 from ..backends import ANE
 from ..errors import OptionError, ReportError
 from ..targets import Target, quirk_table, resolve
-from .suite import ENGINE, PASS, REFUSED, SCHEMA_VERSION, WRONG
+from .suite import ENGINE, PASS, REFUSED, SCHEMA_VERSION, UNJUDGED, WRONG
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _check_backend(name: str, part: Mapping[str, Any], target: Target) -> None:
     for kind, row in _rows(part, "vocabulary", name):
         if kind not in target.vocabulary:
             raise ReportError(f"backend {name}: {kind!r} is no MIL operation of the vocabulary")
-        if row.get("result") not in (PASS, WRONG, REFUSED):
+        if row.get("result") not in (PASS, WRONG, REFUSED, UNJUDGED):
             raise ReportError(f"backend {name}: {kind}: result is {row.get('result')!r}")
     for quirk, row in _rows(part, "quirks", name):
         if quirk not in quirk_table():
@@ -84,7 +84,7 @@ def _check_backend(name: str, part: Mapping[str, Any], target: Target) -> None:
     for limit, row in _rows(part, "limits", name):
         if not hasattr(target.limits, limit):
             raise ReportError(f"backend {name}: there is no limit {limit!r}")
-        if not all(n.isdecimal() and outcome in (PASS, WRONG, REFUSED) for n, outcome in row.items()):
+        if not all(n.isdecimal() and outcome in (PASS, WRONG, REFUSED, UNJUDGED) for n, outcome in row.items()):
             raise ReportError(f"backend {name}: {limit}: {row!r}")
     for model, row in _rows(part, "models", name):
         if row.get("result") not in (PASS, WRONG, REFUSED):
@@ -135,7 +135,7 @@ def differences(report: Mapping[str, Any]) -> list[Difference]:
                 add("quirks", quirk, f"{target.family} {seen} {quirk}, against the data")
         for limit, tried in part["limits"].items():
             claimed_extent = str(getattr(target.limits, limit))
-            if tried.get(claimed_extent, PASS) != PASS:
+            if tried.get(claimed_extent, PASS) not in (PASS, UNJUDGED):
                 add("limits", limit, f"{limit}: {claimed_extent} is {tried[claimed_extent]}, which the data claim")
         for model, row in part["models"].items():
             if row["result"] != PASS:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .. import backends, engine_time, mil, passes
 from ..backends import ANE, Executable
-from ..errors import AneforgeError, BackendUnavailableError
+from ..errors import AneforgeError, BackendUnavailableError, CompileError
 from ..ir import Program
 from ..options import Options
 from ..targets import Target, here, resolve
@@ -28,6 +28,8 @@ from .symbols import symbols
 
 SCHEMA_VERSION = 1
 PASS, WRONG, REFUSED = "pass", "wrong", "refused"
+UNJUDGED = "unjudged"
+"""It compiles and runs, and nothing here computes the same to compare it with."""
 ENGINE = "e5rt"  # the one backend that computes on the engine or not at all; Core ML may take the CPU
 _BACKENDS = ("host", ENGINE, "coreml")
 _TOLERANCE = 0.02  # of the largest value: fp16, and tables of up to a hundredth (Q25)
@@ -123,7 +125,11 @@ def _examine(name: str, target: Target, every: bool, say: Say) -> dict[str, Any]
 
 def _counted(rows: dict[str, Any]) -> str:
     outcomes = [row["result"] for row in rows.values()]
-    return ", ".join(f"{outcomes.count(word)} {word}" for word in (PASS, WRONG, REFUSED))
+    return ", ".join(
+        f"{outcomes.count(word)} {word}"
+        for word in (PASS, WRONG, REFUSED, UNJUDGED)
+        if word != UNJUDGED or word in outcomes
+    )
 
 
 def _compiled(program: Program, options: Options, target: Target) -> Executable:
@@ -155,7 +161,10 @@ def _operation(program: Program, options: Options, target: Target) -> dict[str, 
     finally:
         executable.release()
     row: dict[str, Any] = {"compile_ms": _ms(compiled - start), "run_ms": _ms(ran - compiled)}
-    worst = _distance(program, got, target)
+    try:
+        worst = _distance(program, got, target)
+    except CompileError as error:  # the host has no kernel for what no lowering leaves
+        return {"result": UNJUDGED, "detail": _one_line(error), **row}
     return {"result": PASS if worst <= _TOLERANCE else WRONG, "error": round(min(worst, 1e9), 6), **row}
 
 

@@ -92,6 +92,15 @@ def test_a_report_names_nobody(report):
         assert private not in text, private
 
 
+def test_what_nobody_can_judge_says_nothing(report, folder):
+    before = (FILES / "vocabulary.json").read_text()
+    made = as_engine(report)
+    made["backends"]["e5rt"]["vocabulary"]["relu"] = {"result": "unjudged", "detail": ""}
+    assert differences(checked(made)) == []
+    apply(made, folder)
+    assert (folder / "vocabulary.json").read_text() == before
+
+
 def test_every_wrong_row_is_red(report):
     """Each row of the report, turned around one at a time, is a difference; and no other row is."""
     made = as_engine(report)
