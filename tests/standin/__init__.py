@@ -88,5 +88,9 @@ class Standin:
         """How many programs a process may load; the real one takes 128."""
         self._library.standin_most_programs(count)
 
+    def forget(self) -> None:
+        """All handles, as if there had been none."""
+        self._library.standin_forget()
+
     def reset(self) -> None:
         self._library.standin_reset()

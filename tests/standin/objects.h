@@ -1,6 +1,7 @@
 // What the stand-in keeps of each handle that it gave out.
 #pragma once
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -29,10 +30,20 @@ struct Object {
   std::map<std::string, Object*> bound;  // buffers of an operation, by port
   Object* encoded = nullptr;             // stream: its operation. operation: its stream
   bool input = false;
-  bool lost = false;  // its release failed: still there, of no use, and nobody's user
-  std::vector<char> memory;
+  bool lost = false;         // its release failed: still there, of no use, and nobody's user
+  std::vector<char> memory;  // of a buffer, and kFence bytes behind it that nobody may write
   std::atomic<bool> busy{false};
 };
+
+constexpr size_t kFence = 64;
+constexpr char kUnwritten = 0x7f;
+
+inline size_t bytes_of(const Object& buffer) { return buffer.memory.size() - kFence; }
+inline bool overrun(const Object& buffer) {
+  for (size_t i = bytes_of(buffer); i < buffer.memory.size(); ++i)
+    if (buffer.memory[i] != kUnwritten) return true;
+  return false;
+}
 
 // Everything that was given out and not released.
 inline std::set<Object*> live;

@@ -17,83 +17,25 @@
 //
 // @n is the n-th call of that function in the process (where it is set later: since then), without it every one. What
 // cannot be read ends the process with 70.
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 
-#include "faults.h"
 #include "objects.h"
+#include "state.h"
 #include "worker.h"
 
 using namespace standin;
 
 namespace {
-
-std::recursive_mutex lock;
-std::map<std::string, uint64_t> calls;
-Faults faults;
-uint64_t misuses = 0, most_programs = 128;
-std::string misuse_text;
-bool computing = true, compiling = false;
-std::atomic<bool> idle{false};  // execute_sync returns at once: looks at nothing, counts nothing, costs nothing
-pid_t owner = 0;
-thread_local std::string last_error;
-
-int32_t refuse(int32_t status, const std::string& why) {
-  last_error = why;
-  return status;
-}
-
-int32_t misuse(const std::string& why) {
-  ++misuses;
-  if (misuse_text.size() < 4000) misuse_text += why + "\n";
-  return refuse(2, "standin: " + why);
-}
-
-// At the start of every call: counts it, dies in a forked child as the real one does, and does what it is told to. A
-// release that fails gives its handle up. The lock is not held while the call hangs, or the whole process would.
-int32_t arrive(const char* name, void** released = nullptr, Fault* cut = nullptr) {
-  Fault fault;
-  {
-    const std::lock_guard<std::recursive_mutex> held(lock);
-    if (owner == 0) owner = getpid();
-    if (owner != getpid()) raise(SIGSEGV);
-    ++calls[name];
-    fault = faults.meet(name);
-    if (released && (fault.what == "fail" || fault.what == "throw")) give_up(*released);
-  }
-  last_error.clear();
-  if (fault.what == "crash" || fault.what == "abort") {
-    const int signal = fault.what == "crash" ? SIGSEGV : SIGABRT;
-    std::signal(signal, SIG_DFL);
-    raise(signal);
-  }
-  while (fault.what == "hang") pause();
-  if (fault.what == "throw") throw std::runtime_error(std::string("standin: told to throw in ") + name);
-  if (fault.what == "fail") return refuse(7, std::string("standin: told to fail in ") + name);
-  if (cut) *cut = fault;
-  return 0;
-}
-
-int32_t release(const char* name, void** place, Kind kind) {
-  if (!place) return misuse(std::string(name) + ": takes the address of the handle");
-  Object* o = find(*place, kind);
-  if (!o) return misuse(std::string(name) + ": not a live " + kNames[kind] + " (released twice?)");
-  live.erase(o);
-  delete o;
-  *place = nullptr;
-  return 0;
-}
 
 const PortType* port_type(Object* operation, const std::string& name, bool input) {
   for (const PortType& p : input ? operation->inputs : operation->outputs)
@@ -124,6 +66,13 @@ int32_t retain_port(const char* call, void* operation, const char* name, void** 
     ENTER(#name, p)                   \
     return release(#name, p, kind);   \
   }
+#define CREATE(name, kind)                                            \
+  API int32_t e5rt_##name(void** out) {                               \
+    ENTER(#name)                                                      \
+    if (!out) return misuse(#name ": takes the place of the handle"); \
+    *out = make(kind, nullptr);                                       \
+    return 0;                                                         \
+  }
 #define SETTER(name, kind, argument, right)                                                      \
   API int32_t e5rt_##name(void* p, argument v) {                                                 \
     ENTER(#name)                                                                                 \
@@ -136,11 +85,7 @@ int32_t retain_port(const char* call, void* operation, const char* name, void** 
 
 API const char* e5rt_get_last_error_message() { return last_error.c_str(); }
 
-API int32_t e5rt_e5_compiler_config_options_create(void** out) {
-  ENTER("e5_compiler_config_options_create")
-  *out = make(kConfig, nullptr);
-  return 0;
-}
+CREATE(e5_compiler_config_options_create, kConfig)
 API int32_t e5rt_e5_compiler_config_options_set_cache_bundle_location(void* config, const char* folder) {
   ENTER("e5_compiler_config_options_set_cache_bundle_location")
   Object* o = find(config, kConfig);
@@ -155,7 +100,7 @@ RELEASE(e5_compiler_config_options_release, kConfig)
 API int32_t e5rt_e5_compiler_create_with_config(void** out, void* config) {
   ENTER("e5_compiler_create_with_config")
   Object* o = find(config, kConfig);
-  if (!o || o->text.empty()) return misuse("compiler_create_with_config: (out, config with a cache folder)");
+  if (!o || !out || o->text.empty()) return misuse("compiler_create_with_config: (out, config with a cache folder)");
   Object* made = make(kCompiler, nullptr);
   made->text = o->text;
   *out = made;
@@ -163,11 +108,7 @@ API int32_t e5rt_e5_compiler_create_with_config(void** out, void* config) {
 }
 RELEASE(e5_compiler_release, kCompiler)
 
-API int32_t e5rt_e5_compiler_options_create(void** out) {
-  ENTER("e5_compiler_options_create")
-  *out = make(kOptions, nullptr);
-  return 0;
-}
+CREATE(e5_compiler_options_create, kOptions)
 SETTER(e5_compiler_options_set_compute_device_types_mask, kOptions, uint64_t, v == 0x4)
 SETTER(e5_compiler_options_set_force_recompilation, kOptions, int, v == 0 || v == 1)
 SETTER(e5_compiler_options_set_segmenter, kOptions, const char*, v&& std::strcmp(v, "graph") == 0)
@@ -175,6 +116,7 @@ RELEASE(e5_compiler_options_release, kOptions)
 
 API int32_t e5rt_e5_compiler_compile(void* compiler, const char* path, void* options, void** out) {
   Fault cut;
+  std::string folder;
   {
     ENTER("e5_compiler_compile", nullptr, &cut)
     Object* made = find(compiler, kCompiler);
@@ -187,14 +129,19 @@ API int32_t e5rt_e5_compiler_compile(void* compiler, const char* path, void* opt
     if (file.size() < 4 || file.substr(file.size() - 4) != ".mil") return misuse("compile: the path is no .mil file");
     if (compiling) return misuse("compile: two at a time");
     compiling = true;
+    folder = made->text;
   }
-  usleep(100);  // so that a second one at the same time is seen
+  struct stat weights{};
+  const std::string blob = std::string(path).substr(0, std::string(path).rfind('/') + 1) + "weights.bin";
+  const bool large = stat(blob.c_str(), &weights) == 0 && weights.st_size > kMostWeights;
+  std::string request = path, answer = "weights of " + std::to_string(weights.st_size) + " bytes.";
+  if (!cut.what.empty()) request += "\n" + cut.what + " " + std::to_string(cut.part);
+  const uint32_t status = large ? 1 : ask(1, request, &answer);  // not under the lock: a second one is seen
   const std::lock_guard<std::recursive_mutex> held(lock);
   compiling = false;
-  std::string request = path, answer;
-  if (!cut.what.empty()) request += "\n" + cut.what + " " + std::to_string(cut.part);
-  const uint32_t status = ask(1, request, &answer);
   if (status) return refuse(11, answer + " ANECCompile() FAILED (11)");
+  if (!find(compiler, kCompiler) || !find(options, kOptions))
+    return misuse("compile: what it uses is released meanwhile");
   Object* library = make(kLibrary, nullptr);
   std::istringstream lines(answer);
   lines >> library->program;
@@ -204,7 +151,7 @@ API int32_t e5rt_e5_compiler_compile(void* compiler, const char* path, void* opt
     (role == "in" ? library->inputs : library->outputs).push_back(p);
   }
   // What a real one leaves in its folder.
-  if (FILE* f = std::fopen((find(compiler, kCompiler)->text + "/model.anehash").c_str(), "w")) std::fclose(f);
+  if (FILE* f = std::fopen((folder + "/model.anehash").c_str(), "w")) std::fclose(f);
   *out = library;
   return 0;
 }
@@ -297,8 +244,12 @@ API int32_t e5rt_io_port_bind_buffer_object(void* port, void* buffer) {
   if (!p || !b) return misuse("bind: (port, buffer)");
   Object* operation = find(p->parent, kOperation);
   if (!operation || operation->encoded) return misuse("bind: the operation is gone, or encoded");
-  if (b->memory.size() < port_type(operation, p->text, p->input)->bytes) return misuse("bind: the buffer is too small");
+  if (bytes_of(*b) < port_type(operation, p->text, p->input)->bytes) return misuse("bind: the buffer is too small");
   if (operation->bound.count(p->text)) return misuse("bind: twice");
+  for (Object* other : live)
+    if (other->kind == kOperation && !other->lost)
+      for (const auto& bound : other->bound)
+        if (bound.second == b) return misuse("bind: the buffer is another port's");
   operation->bound[p->text] = b;
   return 0;
 }
@@ -307,9 +258,10 @@ RELEASE(io_port_release, kPort)
 API int32_t e5rt_buffer_object_alloc(void** out, uint64_t bytes, uint32_t type) {
   ENTER("buffer_object_alloc")
   if (type > 2) return refuse(5, "Invalid BufferType @ AllocMemory");
-  if (!out || type != 0 || bytes == 0 || bytes > (uint64_t{1} << 34)) return misuse("alloc: (out, bytes, type 0)");
+  if (!out || type != 0 || bytes == 0 || bytes % 64 != 0 || bytes > (uint64_t{1} << 34))
+    return misuse("alloc: (out, bytes in whole rows of 64, type 0)");
   Object* o = make(kBuffer, nullptr);
-  o->memory.assign(bytes, static_cast<char>(0x7f));  // not zeros: what the caller does not clear shows
+  o->memory.assign(bytes + kFence, kUnwritten);  // not zeros: what the caller does not clear shows
   *out = o;
   return 0;
 }
@@ -323,18 +275,18 @@ API int32_t e5rt_buffer_object_get_data_ptr(void* buffer, void** out) {
 API int32_t e5rt_buffer_object_release(void** p) {
   ENTER("buffer_object_release", p)
   Object* o = p ? find(*p, kBuffer) : nullptr;
-  for (Object* other : live)
-    if (o && other->kind == kOperation && other->encoded && !other->lost)
-      for (const auto& bound : other->bound)
-        if (bound.second == o) return misuse("buffer released while an encoded operation uses it");
+  if (o && overrun(*o)) return misuse("buffer_object_release: something is written behind the buffer");
+  for (Object* other : live) {
+    if (!o || other->kind != kOperation || other->lost) continue;
+    for (auto bound = other->bound.begin(); bound != other->bound.end();) {
+      if (bound->second == o && other->encoded) return misuse("buffer released while an encoded operation uses it");
+      bound = bound->second == o ? other->bound.erase(bound) : std::next(bound);
+    }
+  }
   return release("buffer_object_release", p, kBuffer);
 }
 
-API int32_t e5rt_execution_stream_create(void** out) {
-  ENTER("execution_stream_create")
-  *out = make(kStream, nullptr);
-  return 0;
-}
+CREATE(execution_stream_create, kStream)
 API int32_t e5rt_execution_stream_encode_operation(void* stream, void* operation) {
   ENTER("execution_stream_encode_operation")
   Object* s = find(stream, kStream);
@@ -350,25 +302,29 @@ API int32_t e5rt_execution_stream_encode_operation(void* stream, void* operation
 }
 API int32_t e5rt_execution_stream_execute_sync(void* stream) {
   if (idle.load(std::memory_order_relaxed)) return 0;
-  Object* s = nullptr;
+  std::string request, answer;
   {
     ENTER("execution_stream_execute_sync")
-    s = find(stream, kStream);
+    Object* s = find(stream, kStream);
     if (!s || !s->encoded) return misuse("execute: a live stream with an encoded operation");
-    if (s->busy.exchange(true)) return misuse("execute: two at a time on one stream");
+    if (s->busy) return misuse("execute: two at a time on one stream");
+    Object* o = s->encoded;
+    for (const auto& bound : o->bound)
+      if (overrun(*bound.second)) return misuse("execute: something is written behind the buffer of " + bound.first);
+    if (!computing) return 0;
+    s->busy = true;
+    request = word_of(o->program);
+    for (const PortType& p : o->inputs) request.append(o->bound[p.name]->memory.data(), p.bytes);
   }
-  sched_yield();
+  const uint32_t status = ask(2, request, &answer);  // not under the lock: a second one is seen
   const std::lock_guard<std::recursive_mutex> held(lock);
+  Object* s = find(stream, kStream);
+  if (!s) return misuse("execute: the stream is gone");
   s->busy = false;
-  Object* o = s->encoded;
-  if (!computing) return 0;
-  std::string request = word_of(o->program), answer;
-  for (const PortType& p : o->inputs) request.append(o->bound[p.name]->memory.data(), p.bytes);
-  const uint32_t status = ask(2, request, &answer);
   if (status) return refuse(3, answer);
   size_t at = 0;
-  for (const PortType& p : o->outputs) {
-    std::memcpy(o->bound[p.name]->memory.data(), answer.data() + at, p.bytes);
+  for (const PortType& p : s->encoded->outputs) {
+    std::memcpy(s->encoded->bound[p.name]->memory.data(), answer.data() + at, p.bytes);
     at += p.bytes;
   }
   return 0;
@@ -376,6 +332,7 @@ API int32_t e5rt_execution_stream_execute_sync(void* stream) {
 API int32_t e5rt_execution_stream_release(void** p) {
   ENTER("execution_stream_release", p)
   Object* o = p ? find(*p, kStream) : nullptr;
+  if (o && o->busy) return misuse("stream released while it runs");
   if (o && o->encoded) o->encoded->encoded = nullptr;
   return release("execution_stream_release", p, kStream);
 }
@@ -416,6 +373,12 @@ API void standin_fault(const char* text) {
 API void standin_compute(int on) { computing = on != 0; }
 API void standin_idle(int on) { idle = on != 0; }
 API void standin_most_programs(uint64_t n) { most_programs = n; }
+// All handles, as if there had been none.
+API void standin_forget() {
+  const std::lock_guard<std::recursive_mutex> held(lock);
+  for (Object* o : live) delete o;
+  live.clear();
+}
 API void standin_reset() {
   const std::lock_guard<std::recursive_mutex> held(lock);
   calls.clear();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -63,8 +64,10 @@ inline bool start_worker() {
   return failed == 0;
 }
 
-// status: 0 done, 1 refused, 9 no worker
+// status: 0 done, 1 refused, 9 no worker. One question at a time, whatever else the process does meanwhile.
 inline uint32_t ask(uint32_t what, const std::string& request, std::string* answer) {
+  static std::mutex asking;
+  const std::lock_guard<std::mutex> lock(asking);
   uint32_t head[2] = {what, static_cast<uint32_t>(request.size())};
   if (!start_worker() || !write_all(to_worker, head, 8) || !write_all(to_worker, request.data(), request.size()) ||
       !read_all(from_worker, head, 8)) {

@@ -53,6 +53,9 @@ def compile(path: Path, cut: str) -> tuple[Program, Types, Types]:
     for name, kind in inputs:
         if kind.dtype not in PORTS:
             raise Refused(f"Unsupported function input dtype {kind.dtype} of {name}")
+        for s in program.operations:
+            if kind.dtype == "uint8" and name in s.arguments.values() and s.kind != "cast":
+                raise Refused(f"Param '{name}' of {s.kind}: expected fp16; got {kind.dtype}")
     for name, kind in outputs:
         if kind.dtype != "fp16":
             raise Refused(f"Unsupported function output dtype {kind.dtype} of {name}")
