@@ -107,7 +107,7 @@ def lower(program: Program, options: Options, target: Target) -> Lowered:
     program, fired = passes.optimize(_without_idle_inputs(program), options.opt, said, fused)
     middle = time.perf_counter()
     program = passes.legalize(program, target, fused is not None)
-    program, risks = passes.headroom(_without_idle_inputs(program), target)
+    program, risks = passes.leave_headroom(_without_idle_inputs(program), target)
     end = time.perf_counter()
     notes = _notes(fired, said)
     counts: dict[str, int] = {}

@@ -2,7 +2,7 @@
 
 from .attention import engine_form
 from .compress import Weight, compress, stored_bytes
-from .headroom import Risk, headroom
+from .headroom import Risk, leave_headroom
 from .legalize import LegalizeError, Violation, check_node, legalize, legalized, rules_of, violations
 from .optimize import RULES, optimize
 
@@ -15,7 +15,7 @@ __all__ = [
     "check_node",
     "compress",
     "engine_form",
-    "headroom",
+    "leave_headroom",
     "legalize",
     "legalized",
     "optimize",

@@ -29,7 +29,7 @@ class Risk:
     text: str
 
 
-def headroom(program: Program, target: Target) -> tuple[Program, list[Risk]]:
+def leave_headroom(program: Program, target: Target) -> tuple[Program, list[Risk]]:
     """`halved`, and the `risks` of what it gives: ranges are found once where nothing is to be halved."""
     known = ranges(program)
     made = _halved(program, target, known)
