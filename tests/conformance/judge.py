@@ -91,12 +91,12 @@ def compare(case: Case, got: Mapping[str, Any], k: int, numerics: str, largest: 
     return ""
 
 
-def strict(case: Case, numerics: str) -> Outcome:
+def strict(case: Case, numerics: str, target: str = "auto") -> Outcome:
     """The whole model by `load_onnx`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            net = af.load_onnx(case.model, numerics=numerics)
+            net = af.load_onnx(case.model, numerics=numerics, target=target)
             for k in range(len(case.data)):
                 feeds = case.feeds(k)
                 got = net.run({port.name: feeds[port.name] for port in net.inputs})
@@ -152,7 +152,7 @@ def _run(session: ort.InferenceSession, case: Case, k: int) -> dict[str, Any]:
     return dict(zip(names, session.run(None, case.feeds(k)), strict=True))
 
 
-def provider(case: Case, numerics: str) -> Outcome:
+def provider(case: Case, numerics: str, target: str = "auto") -> Outcome:
     """A session with the provider, and ONNX Runtime's CPU provider for the rest."""
     content = case.model.SerializeToString()
     try:
@@ -163,7 +163,7 @@ def provider(case: Case, numerics: str) -> Outcome:
     except Exception as e:
         return Outcome("invalid", f"ONNX Runtime's CPU provider: {str(e).splitlines()[0][:160]}")
     try:
-        options = {"numerics": numerics}
+        options = {"numerics": numerics, "target": target}
         made = ort.InferenceSession(
             content,
             _settings(),
@@ -191,7 +191,7 @@ def provider(case: Case, numerics: str) -> Outcome:
 
 
 def outcomes(
-    case: Case, roads: Iterator[str] | tuple[str, ...], numerics: tuple[str, ...]
+    case: Case, roads: Iterator[str] | tuple[str, ...], numerics: tuple[str, ...], target: str = "auto"
 ) -> dict[tuple[str, str], Outcome]:
     """(road, numerics) -> outcome. A refusal is the same in all numerics, so it is asked for once."""
     from .cases import baked  # noqa: PLC0415 - reads the table of handlers
@@ -207,7 +207,7 @@ def outcomes(
             if first is not None and first.verdict in ("refused", "invalid"):
                 out[road, n] = first
             else:
-                out[road, n] = provider(given, n) if road == "provider" else strict(given, n)
+                out[road, n] = (provider if road == "provider" else strict)(given, n, target)
     return out
 
 
