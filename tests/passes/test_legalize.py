@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from any_program import programs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ops.evaluate import run
 from programs import M1, M4, TARGETS, R, built, feeds, kinds, legal, same
-from test_optimize import programs
 
 from aneforge import ops, passes
 from aneforge.ir import Program, const, input, origin
