@@ -2,21 +2,20 @@
 
     python -m pytest -p standin.plugin tests/strict tests/provider
 
-numerics="fp32", which the engine has not, stays on the host. A call that the runtime would not take fails the session, and so
+See road.py. A call that the runtime would not take fails the session, and so
 does a session in which nothing ran there.
 """
 
 from __future__ import annotations
 
 import gc
-import os
 import shutil
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from standin import Standin
+from standin import Standin, road
 
 _folder = Path(tempfile.mkdtemp(prefix="standin-"))
 
@@ -33,16 +32,8 @@ HOSTS_OWN = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    os.environ.update(Standin.environment(Standin.build(_folder), _folder))
+    road.take(_folder)
     config.addinivalue_line("filterwarnings", "ignore::aneforge.errors.DispatchFloorWarning")
-    from aneforge import backends  # noqa: PLC0415 - after the environment is set
-
-    backends.pace.SECONDS = 0.0  # some tests want programs that do not compile; none wants to wait after them
-    choose = backends.choose
-    backends.on_apple_silicon = lambda: True
-    backends.choose = lambda options: (
-        "host" if options.backend == "auto" and options.numerics == "fp32" else choose(options)
-    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
