@@ -167,6 +167,15 @@ void EngineProgram::close() {
   folder_->remove();
 }
 
+struct EngineProgram::InUse {
+  InUse(const EngineProgram& p, Use use) : p(p) { p.use_ = use; }
+  ~InUse() {
+    p.use_ = Use::kNone;
+    if (p.wanted_.exchange(false)) p.loaded_.reset();
+  }
+  const EngineProgram& p;
+};
+
 PortEvents EngineProgram::run(const ConstTensorView* inputs, size_t n_inputs, const TensorView* outputs,
                               size_t n_outputs, Parallel& parallel) const {
   if (n_inputs != inputs_.size() || n_outputs != outputs_.size())
@@ -179,9 +188,11 @@ PortEvents EngineProgram::run(const ConstTensorView* inputs, size_t n_inputs, co
 
   const std::lock_guard<std::mutex> lock(mutex_);
   if (closed_) throw Error(Code::kFailed, "the process is ending: its programs are off the engine already");
+  const InUse in_use(*this, loaded_ ? Use::kRuns : Use::kLoads);
   if (!loaded_) {
     const std::lock_guard<std::mutex> loading(engine_.loading());
     load();
+    use_ = Use::kRuns;
   }
   last_run_ = Slots::get().tick();
   PortEvents events;

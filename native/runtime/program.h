@@ -1,5 +1,6 @@
 // A program compiled for the engine. Loading it occupies one of the few slots that a process has; see slots.h.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -40,6 +41,10 @@ class EngineProgram final : public Executable {
 
  private:
   friend class Slots;
+  // What the one who holds mutex_ does: waits for the engine's loading() and has nothing loaded, or runs what is loaded
+  // and waits for nobody. kNone: has not come so far, or nobody holds it.
+  enum class Use { kNone, kLoads, kRuns };
+  struct InUse;
   void compile();
   void load() const;  // under the engine's loading(): takes a slot, and frees another if need be
   void close();       // at exit: everything that is the runtime's
@@ -52,6 +57,8 @@ class EngineProgram final : public Executable {
   mutable std::mutex mutex_;                // one dispatch at a time
   mutable std::unique_ptr<Loaded> loaded_;  // null: unloaded to make room
   mutable uint64_t last_run_ = 0;
+  mutable std::atomic<Use> use_{Use::kNone};
+  mutable std::atomic<bool> wanted_{false};  // its slot: who runs it unloads it afterwards
   mutable bool closed_ = false;
 };
 

@@ -1,8 +1,9 @@
 #include "runtime/slots.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
-#include <string>
+#include <thread>
 #include <utility>
 
 #include "runtime/program.h"
@@ -46,16 +47,26 @@ void Slots::make_room(const EngineProgram* for_whom) {
     const std::unique_lock<std::mutex> idle(p->mutex_, std::try_to_lock);
     if (!idle || p->loaded_) ++loaded;
   }
-  if (loaded < kMost) return;
-  const size_t surplus = loaded - kMost + 1;
-  if (unload_locked(surplus, for_whom) < surplus)
-    throw Error(Code::kFailed,
-                "all " + std::to_string(kMost) + " programs that a process may load on the engine are in use");
+  if (loaded >= kMost) unload_locked(loaded - kMost + 1, for_whom);
 }
 
 size_t Slots::unload(size_t count, const EngineProgram* for_whom) {
   const std::lock_guard<std::mutex> lock(mutex_);
   return unload_locked(count, for_whom);
+}
+
+// Unloads a program, at the end of its run if it is running. False: it was not loaded.
+bool Slots::unload_one(const EngineProgram& p) {
+  p.wanted_ = true;
+  for (;; std::this_thread::sleep_for(std::chrono::microseconds(20))) {
+    const std::unique_lock<std::mutex> idle(p.mutex_, std::try_to_lock);
+    if (!idle && p.use_ != EngineProgram::Use::kLoads) continue;
+    // Nobody runs it. Who does "loads" has nothing loaded, and waits for whoever is here.
+    const bool given = !p.wanted_.exchange(false);
+    if (!idle || !p.loaded_) return given;
+    p.loaded_.reset();
+    return true;
+  }
 }
 
 size_t Slots::unload_locked(size_t count, const EngineProgram* for_whom) {
@@ -74,12 +85,11 @@ size_t Slots::unload_locked(size_t count, const EngineProgram* for_whom) {
     p->loaded_.reset();
     ++done;
   }
+  for (EngineProgram* p : programs_) {
+    if (done > 0) break;
+    if (p != for_whom && unload_one(*p)) ++done;
+  }
   return done;
-}
-
-uint64_t Slots::tick() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return ++clock_;
 }
 
 }  // namespace aneforge::runtime

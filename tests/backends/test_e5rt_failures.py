@@ -252,3 +252,56 @@ def test_a_program_that_never_loads_is_an_error_and_harms_no_other(standin: Stan
     for k, program in enumerate(programs):
         assert np.all(program.run([x])[0] == k)
         program.release()
+
+
+# ---------------------------------------------------------------- a compiler that dies, a disk that is full
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", [*OTHERS, *RELEASES])
+def test_a_crash_in_any_call_is_a_refusal(
+    guarded: Standin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The guard's child dies in it; this process makes no call at all."""
+    assert backends.choose(ENGINE) == "e5rt"  # the machine was fine when it was probed
+    guarded.reset()
+    monkeypatch.setenv("STANDIN_FAULT", f"{name}=crash")
+    with pytest.raises(CompileError, match=r"crashed a child process \(signal 11\)"):
+        compiled()
+    assert guarded.calls() == 0
+    made = session(pair(), {"backend": "e5rt"})
+    assert aneforge.provider.report(made).regions == ()
+    agree(made.run(None, FEEDS), reference(pair(), FEEDS))
+    assert guarded.files(tmp_path) == []
+
+
+def test_a_disk_that_is_full(standin: Standin, tmp_path: Path) -> None:
+    """No file of more than 200 bytes: the program's text is cut there, by the system."""
+    body = """
+import resource
+from aneforge.cache import Cache
+from aneforge.errors import CompileError
+resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
+try:
+    af.compile(x + 2.0, backend="e5rt", compile_guard="off")
+except CompileError as error:
+    assert "the engine's compiler needs a file" in str(error) and "File too large" in str(error), error
+else:
+    raise SystemExit("compiled")
+assert len(list(Cache().work.glob("*/*"))) == 3  # those of the program that is there: nothing of this one
+"""
+    child(body)
+    assert standin.files(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_written(standin: Standin, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    place = {"backend": "e5rt", "cache_dir": str(tmp_path / "file" / "cache")}
+    with pytest.raises(CompileError, match="the engine's compiler needs a file"):
+        af.load_onnx(pair(), **place)
+    made = session(pair(), place)
+    report = aneforge.provider.report(made)
+    assert report.regions == ()
+    assert any("the engine's compiler needs a file" in str(n.reason) for n in report.nodes)
+    agree(made.run(None, FEEDS), reference(pair(), FEEDS))
+    assert standin.calls() == 0

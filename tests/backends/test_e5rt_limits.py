@@ -122,3 +122,32 @@ def test_the_folder_of_option_cache_dir(standin: Standin, tmp_path: Path) -> Non
         assert len(list(Cache(place).work.glob(f"{os.getpid()}-*/model.mil"))) == 1
         assert not (tmp_path / "aneforge").exists()
     assert list(Cache(place).work.iterdir()) == []
+
+
+@pytest.mark.parametrize("room", [1, 3])
+def test_many_threads_in_few_slots(standin: Standin, room: int) -> None:
+    """More programs run at a time than have room: each waits for its turn, and none fails for it."""
+    standin.most_programs(room)
+    programs = [compiled(k) for k in range(6)]
+    wrong: list[object] = []
+
+    def work(seed: int) -> None:
+        try:
+            for i in range(40):
+                k = (i * 5 + seed) % 6
+                x = np.full((2, 3), i, np.float32)
+                if not np.all(programs[k].run([x])[0] == i + k):
+                    wrong.append((seed, i))
+        except Exception as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
+    assert standin.loaded() <= room
+    assert standin.calls("e5_compiler_compile") == 6
+    for program in programs:
+        program.release()
