@@ -145,6 +145,9 @@ def test_ports_that_the_engine_has_not_are_refused_before_any_call(standin: Stan
 HEAD = 'program(1.3)\n[buildInfo = dict<string, string>({{"coremlc-version", "3520.5.1"}})]\n{\n'
 
 
+PAD = 'tensor<int32, [8]> p = const()[name = string("p"), val = tensor<int32, [8]>([{1}])];tensor<fp16, [{2}]> y = pad(constant_val = fp16(0x0p+0), mode = string("{0}"), pad = p, x = x)[name = string("y")];'
+
+
 @pytest.mark.parametrize(
     ("family", "shape", "body", "says"),
     [
@@ -153,9 +156,19 @@ HEAD = 'program(1.3)\n[buildInfo = dict<string, string>({{"coremlc-version", "35
         ("A15", "[1, 16385]", 'tensor<fp16, [1, 16385]> y = relu(x = x)[name = string("y")];', "not within supported"),
         ("A16", "[1, 16385]", 'tensor<fp16, [1, 16385]> y = relu(x = x)[name = string("y")];', ""),
         ("A16", "[1, 4]", 'tensor<fp16, [1, 4]> y = asinh(x = x)[name = string("y")];', "Some ops are not supported"),
+        ("A16", "[1, 4]", 'tensor<fp16, [1, 4]> y = tan(x = x)[name = string("y")];', "Some ops are not supported"),
+        ("A16", "[1, 4]", 'tensor<fp16, [1, 4]> y = cumsum(axis = int32(1), exclusive = bool(false), reverse = bool(false), x = x)[name = string("y")];', "Some ops are not supported"),
+        ("A13", "[1, 2, 4, 4]", 'tensor<fp16, [1, 2, 8, 8]> y = resize_nearest_neighbor(target_size_height = int32(8), target_size_width = int32(8), x = x)[name = string("y")];', "Some ops are not supported"),
+        ("A14", "[1, 2, 4, 4]", 'tensor<fp16, [1, 2, 8, 8]> y = resize_nearest_neighbor(target_size_height = int32(8), target_size_width = int32(8), x = x)[name = string("y")];', ""),
+        ("A16", "[1, 1, 2, 3, 3]", 'tensor<fp16, [1, 1, 2, 3, 3]> y = matmul(transpose_x = bool(false), transpose_y = bool(false), x = x, y = x)[name = string("y")];', "matmul of rank 5"),
+        ("A16", "[2, 3]", 'tensor<bool, [2, 3]> b = greater(x = x, y = x)[name = string("b")];tensor<fp16, [2, 3]> y = cast(dtype = string("fp16"), x = b)[name = string("y")];', "cast of bool to fp16"),
+        ("A13", "[1, 2, 4, 4]", PAD.format("reflect", "0, 0, 0, 0, 1, 1, 1, 1", "1, 2, 6, 6"), "pad of mode reflect"),
+        ("A14", "[1, 2, 4, 4]", PAD.format("reflect", "0, 0, 0, 0, 1, 1, 1, 1", "1, 2, 6, 6"), ""),
+        ("A14", "[1, 2, 4, 4]", PAD.format("constant", "0, 0, 1, 1, 0, 0, 0, 0", "1, 4, 4, 4"), "neither height nor width"),
+        ("A16", "[1, 2, 4]", 'tensor<fp16, [1, 2, 4]> y = instance_norm(epsilon = fp16(0x1p-10), x = x)[name = string("y")];', "instance_norm of rank 3"),
         ("A16", "[1, 4]", 'tensor<fp16, [1, 5]> y = relu(x = x)[name = string("y")', "InvalidMILProgram"),
     ],
-)
+)  # fmt: skip
 def test_what_the_compiler_refuses(
     family: str, shape: str, body: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
