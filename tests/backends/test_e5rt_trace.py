@@ -143,6 +143,22 @@ def test_programs_stand_beside_it_by_their_content(recorded: Path) -> None:
     assert {p.name for p in (recorded / "programs").iterdir()} == named
 
 
+def test_large_weights_are_counted_and_left_out(
+    built: Path, tmp_path: Path, player: Callable[[Path], list[str]]
+) -> None:
+    body = """
+weight = const(ramp((2200, 2200)).astype(np.float16))
+large = compiled(lambda x: [ops.matmul(x, weight)], (1, 2200))
+large.run([ramp((1, 2200))])
+large.release()
+"""
+    process(built, tmp_path, body, tmp_path / "trace")
+    (folder,) = (tmp_path / "trace" / "programs").iterdir()
+    assert {p.name for p in folder.iterdir()} == {"model.mil", "weights.json"}
+    assert json.loads((folder / "weights.json").read_text())["bytes"] == 2200 * 2200 * 2 + 128
+    assert player(tmp_path / "trace") == []  # what needs the program is skipped, the rest is played
+
+
 def test_port_bytes_of_the_first_runs(recorded: Path) -> None:
     runs = [call for call in calls(recorded) if call["call"] == "execution_stream_execute_sync"]
     streams = {tuple(call["arguments"][0]) for call in runs}
