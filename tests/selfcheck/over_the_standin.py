@@ -13,7 +13,7 @@ import pytest
 from standin import Standin
 
 from aneforge import targets
-from aneforge.backends import ANE
+from aneforge.backends import ANE, pace
 from aneforge.cli import main
 from aneforge.selfcheck import probes, programs, suite
 from aneforge.selfcheck.report import differences, read
@@ -33,6 +33,7 @@ def standin(built, tmp_path, monkeypatch):
     (tmp_path / "caches").mkdir()
     for key, value in Standin.environment(built, tmp_path / "caches").items():
         monkeypatch.setenv(key, value)
+    monkeypatch.setattr(pace, "SECONDS", 0.0)  # nobody waits after a failure
     control = Standin(built)
     control.reset()
     yield control
