@@ -2,8 +2,7 @@
 
     python -m pytest -p standin.plugin tests/strict tests/provider
 
-See road.py. A call that the runtime would not take fails the session, and so
-does a session in which nothing ran there.
+See road.py. A call that the runtime would not take fails the session, and so does a session in which nothing ran there.
 """
 
 from __future__ import annotations
@@ -33,7 +32,9 @@ HOSTS_OWN = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    road.take(_folder, os.environ.get("STANDIN_FAMILY", "A13"))  # of h13, which target="auto" means where there is no chip
+    road.take(
+        _folder, os.environ.get("STANDIN_FAMILY", "A13")
+    )  # of h13, which target="auto" means where there is no chip
     config.addinivalue_line("filterwarnings", "ignore::aneforge.errors.DispatchFloorWarning")
 
 
