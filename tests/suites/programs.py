@@ -1,6 +1,7 @@
 """Every program that is written for a suite of models and each target, read by those who did not write it. Counts.
 
-    python tests/suites/programs.py [SUITE … | FOLDER …] [--targets m1 m2 m3 m4 m5] [--every N] [--compress HOW …] [--jobs N]
+    python tests/suites/programs.py [SUITE … | FOLDER …] [--targets m1 m2 m3 m4 m5] [--every N] [--compress HOW …]
+                                    [--option KEY=VALUE …] [--jobs N]
 
 SUITE is one of the conformance suite's (default: all of them), FOLDER one as for models.py. A model is loaded strictly, strictly
 with its parameters as constants where the suite has them as inputs, and in a session with the provider; every program that
@@ -27,7 +28,7 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -140,15 +141,17 @@ def names(source: str) -> list[str]:
     return [case.name for case in cases(source)] if source in SUITES else list(models(source))
 
 
-def roads(source: str, name: str, encodings: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """(road, function of the target) for one model."""
+def roads(
+    source: str, name: str, encodings: Sequence[str], options: Mapping[str, str]
+) -> Iterator[tuple[str, Callable[[str], str]]]:
+    """(road, function of the target) for one model; `options` go to every load and session."""
     if source in SUITES:
         case = next(case for case in cases(source) if case.name == name)
         fixed, content = baked(case), case.model.SerializeToString()
-        yield "strict", lambda target: load(case.model, {}, target=target)
+        yield "strict", lambda target: load(case.model, {}, target=target, **options)
         if fixed is not case:
-            yield "baked", lambda target: load(fixed.model, {}, target=target)
-        yield "provider", lambda target: session(content, {"target": target})
+            yield "baked", lambda target: load(fixed.model, {}, target=target, **options)
+        yield "provider", lambda target: session(content, {"target": target, **options})
         return
     model = models(source)[name]
     feeds = model.feeds()
@@ -157,22 +160,19 @@ def roads(source: str, name: str, encodings: Sequence[str]) -> Iterator[tuple[st
     for how in encodings:
         if how != "none" and name not in COMPRESSED:
             continue
-        word, more = "", {}
+        word, more = "", dict(options)
         if how == "none":
-            yield "strict", lambda target: load(str(model.path), shapes, target=target)
+            yield "strict", lambda target: load(str(model.path), shapes, target=target, **options)
         else:
-            word, more = f" {how}", {"compress": how, "compress_atol": ROUGH}
-        yield (
-            f"provider{word}",
-            lambda target, more=more: session(str(model.path), {**fixing, **more, "target": target}),
-        )
+            word, more = f" {how}", {**options, "compress": how, "compress_atol": ROUGH}
+        given = {**fixing, **more}
+        yield f"provider{word}", lambda target, given=given: session(str(model.path), {**given, "target": target})
 
 
 # ---------------------------------------------------------------- and what they are read as
 
-_read: dict[
-    bytes, tuple[str, str]
-] = {}  # program -> what disagrees in package or blob; "read", or why there is no package
+_read: dict[bytes, tuple[str, str]] = {}
+"""Program -> what disagrees in package or blob; "read", or why there is no package."""
 
 
 @functools.cache
@@ -204,12 +204,14 @@ def judged(program: Program, written: MilFile, target: str) -> tuple[str, bytes]
     return _read[key][0], key
 
 
-def some(source: str, chosen: Sequence[str], targets: Sequence[str], encodings: Sequence[str]) -> Found:
+def some(
+    source: str, chosen: Sequence[str], targets: Sequence[str], encodings: Sequence[str], options: Mapping[str, str]
+) -> Found:
     """Reads the programs of some models; in a process of its own."""
     warnings.simplefilter("ignore")
     found = Found()
     for name in chosen:
-        for road, make in roads(source, name, encodings):
+        for road, make in roads(source, name, encodings, options):
             for target in targets:
                 one(found, name, road, target, make)
     return found
@@ -221,7 +223,10 @@ def one(found: Found, name: str, road: str, target: str, make: Callable[[str], s
     before = counts["programs"]
 
     def see(program: Program, written: MilFile) -> None:
-        wrong, key = judged(program, written, target)
+        try:
+            wrong, key = judged(program, written, target)
+        except Exception as error:  # a session would take it for a compiler's, and go on without the region
+            wrong, key = f"not read: {type(error).__name__}: {error}", b""
         counts["programs"] += 1
         counts["agree"] += not wrong
         if wrong:
@@ -240,14 +245,19 @@ def one(found: Found, name: str, road: str, target: str, make: Callable[[str], s
 
 
 def gather(
-    source: str, targets: Sequence[str] = TARGETS, every: int = 1, jobs: int = 1, encodings: Sequence[str] = ("none",)
+    source: str,
+    targets: Sequence[str] = TARGETS,
+    every: int = 1,
+    jobs: int = 1,
+    encodings: Sequence[str] = ("none",),
+    options: Mapping[str, str] | None = None,
 ) -> Found:
     """Every `every`-th model of a suite or folder, over so many processes."""
     chosen = names(source)[::every]
     found = Found()
     with ProcessPoolExecutor(jobs) as pool:
         chunks = [chosen[k : k + CHUNK] for k in range(0, len(chosen), CHUNK)]
-        for part in [pool.submit(some, source, chunk, targets, encodings) for chunk in chunks]:
+        for part in [pool.submit(some, source, chunk, targets, encodings, options or {}) for chunk in chunks]:
             found.add(part.result())
     return found
 
@@ -279,11 +289,15 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only each N-th model")
     parser.add_argument("--compress", nargs="+", choices=ENCODINGS, default=list(ENCODINGS), dest="encodings",
                         help=f"encodings for {', '.join(COMPRESSED)}")  # fmt: skip
+    parser.add_argument(
+        "--option", nargs="+", default=[], metavar="KEY=VALUE", help="options of every load and session"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
+    options = dict(each.split("=", 1) for each in args.option)
     whole = Found()
     for source in args.source:
-        found = gather(source, args.targets, args.every, args.jobs, args.encodings)
+        found = gather(source, args.targets, args.every, args.jobs, args.encodings, options)
         print("\n".join([*table(source, found), *(f"  DISAGREES {line}" for line in found.bad)]), flush=True)
         whole.add(found)
     programs, agree = whole.total("programs"), whole.total("agree")

@@ -156,3 +156,15 @@ def test_a_violation_is_noticed() -> None:
     written = write(program)
     assert readings.text(program, written) == ""
     assert programs.judged(program, written, "m1")[0].startswith("check: ")
+
+
+def test_a_reading_that_fails_is_no_agreement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session goes on without a region whose compilation raises; what was taken down must not be lost with it."""
+
+    def fails(*_: object) -> None:
+        raise KeyError("reading")
+
+    monkeypatch.setattr(programs, "judged", fails)
+    found = programs.some("pytorch-converted", programs.names("pytorch-converted")[:1], ["m1"], ("none",), {})
+    assert (found.total("programs"), found.total("agree")) == (2, 0)
+    assert all("not read: KeyError" in line for line in found.bad)
