@@ -10,7 +10,8 @@ is handed to a backend on the way is taken down, and:
 * text: the independent reader finds the program's operations, operands, constants and types in the text and the blob;
 * package: the Core ML package of it says the same, and coremltools' milproto loader infers the types that it declares;
 * blob: the weights are byte for byte what libmilstoragepython writes;
-* check: `aneforge.check` lists no violation on the target that it was lowered for.
+* check: `aneforge.check` lists no violation on the target that it was lowered for;
+* families: the stand-in's own list of what an engine's compiler refuses has nothing against the text.
 
 Nothing runs. A program that several targets or roads have in common is read once. Exit status 1 when anything disagrees, or
 there was no program.
@@ -39,6 +40,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # for `tests`
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for `oracle` and `suites`
 
 import onnxruntime as ort
+from standin import families
 from suites import readings
 from suites.models import loader, shape_options
 
@@ -48,6 +50,7 @@ from aneforge import mil
 from aneforge.errors import AneforgeError, DynamicShapeError, ModelError, UnsupportedModelError
 from aneforge.ir import Program
 from aneforge.mil import MilFile
+from aneforge.targets import resolve
 from tests.conformance.cases import SUITES, baked, cases
 
 TARGETS = ("m1", "m2", "m3", "m4", "m5")
@@ -189,6 +192,8 @@ def judged(program: Program, written: MilFile, target: str) -> tuple[str, bytes]
         return f"check: {violations[0]}", b""
     if wrong := readings.text(program, written):
         return f"text: {wrong}", b""
+    if wrong := families.refusal(readings.parsed(written), resolve(target).family):
+        return f"families: {wrong}", b""
     ports = [port.name for port in (*written.inputs, *written.outputs)]
     key = hashlib.sha256(f"{written.text}{ports}".encode() + hashlib.sha256(written.blob).digest()).digest()
     if key not in _read:

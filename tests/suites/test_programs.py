@@ -158,6 +158,14 @@ def test_a_violation_is_noticed() -> None:
     assert programs.judged(program, written, "m1")[0].startswith("check: ")
 
 
+def test_what_the_tables_forget_the_standin_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs.af, "check", lambda *_: [])
+    program = Program([("x", X)], [("y", ops.sin(X))])
+    written = write(program)
+    assert programs.judged(program, written, "m1")[0].startswith("families: ")
+    assert programs.judged(program, written, "m5")[0] == ""
+
+
 def test_a_reading_that_fails_is_no_agreement(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session goes on without a region whose compilation raises; what was taken down must not be lost with it."""
 
