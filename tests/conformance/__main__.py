@@ -20,6 +20,7 @@ import tempfile
 import warnings
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for `oracle`
@@ -54,9 +55,10 @@ def over_the_standin(args: argparse.Namespace, folder: Path) -> None:
 def gather(args: argparse.Namespace) -> dict[str, dict[str, Found]]:
     """suite -> case -> outcomes."""
     found: dict[str, dict[str, Found]] = {}
+    how = "spawn" if args.standin else None  # an engine's runtime does not survive a fork
     with (
         tempfile.TemporaryDirectory() as folder,
-        ProcessPoolExecutor(args.jobs, initializer=over_the_standin, initargs=(args, Path(folder))) as pool,
+        ProcessPoolExecutor(args.jobs, get_context(how), over_the_standin, (args, Path(folder))) as pool,
     ):
         for suite in args.suite:
             places = [k for k, case in enumerate(cases(suite)) if args.only in case.name]

@@ -6,8 +6,7 @@ cd "$(dirname "$0")/../.."
 python=${PYTHON:-python3}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-"$python" -m venv --system-site-packages "$scratch/venv"
-ANEFORGE_SANITIZE=address,undefined CC=gcc CXX=g++ "$scratch/venv/bin/pip" install -q --no-build-isolation --no-deps --target "$scratch/site" .
+ANEFORGE_SANITIZE=address,undefined CC=gcc CXX=g++ "$python" -m pip install -q --no-deps --target "$scratch/site" .
 cp -r tests "$scratch/tests"
 cd "$scratch"
 LD_PRELOAD="$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so):$(g++ -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
