@@ -32,17 +32,13 @@ class Risk:
 def leave_headroom(program: Program, target: Target) -> tuple[Program, list[Risk]]:
     """`halved`, and the `risks` of what it gives: ranges are found once where nothing is to be halved."""
     known = ranges(program)
-    made = _halved(program, target, known)
-    return made, _risks(made, target, known if made is program else ranges(made))
+    made = halved(program, target, known)
+    return made, risks(made, target, known if made is program else ranges(made))
 
 
-def halved(program: Program, target: Target) -> Program:
+def halved(program: Program, target: Target, known: Mapping[Tensor, Range]) -> Program:
     """Sums of products with constant weights that may lie between 32752 and 65504, and no further, come from halved
-    weights and are doubled: then all of fp16 is left to them."""
-    return _halved(program, target, ranges(program))
-
-
-def _halved(program: Program, target: Target, known: Mapping[Tensor, Range]) -> Program:
+    weights and are doubled: then all of fp16 is left to them. `known`: the program's ranges."""
     if not target.has_quirk("Q04"):
         return program
     chosen = {op for op in program.ops if _halvable(op, known)}
@@ -86,12 +82,8 @@ def _halvable(op: Op, known: Mapping[Tensor, Range]) -> bool:
     return PRODUCT_MAX < known[op.outputs[0]].size <= FP16_MAX
 
 
-def risks(program: Program, target: Target) -> list[Risk]:
+def risks(program: Program, target: Target, known: Mapping[Tensor, Range]) -> list[Risk]:
     """In the program's order. Ranges that come through several sums of products are too loose to speak of."""
-    return _risks(program, target, ranges(program))
-
-
-def _risks(program: Program, target: Target, known: Mapping[Tensor, Range]) -> list[Risk]:
     found = []
     for op in program.ops:
         text = _overflow(op, known, target) or _vanished(op, known)

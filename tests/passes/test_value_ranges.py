@@ -138,7 +138,7 @@ class TestHalved:
 
     def test_before_and_after(self) -> None:
         before = self.products()
-        after = halved(before, M1)
+        after = halved(before, M1, ranges(before))
         assert [op.kind for op in before.ops if not op.is_leaf] == ["clip", "matmul", "relu"]
         assert [op.kind for op in after.ops if not op.is_leaf] == ["clip", "matmul", "mul", "relu"]
         x = DRAW.random((2, 48))
@@ -154,16 +154,17 @@ class TestHalved:
 
     def test_origins_stay(self) -> None:
         with ir.origin(3):
-            after = halved(self.products(), M1)
             before = self.products()
-        after = halved(before, M1)
+            after = halved(before, M1, ranges(before))
+            before = self.products()
+        after = halved(before, M1, ranges(before))
         assert all(after.origins(op) == {3} for op in after.ops if not op.is_leaf)
 
     def test_what_is_small_or_too_large_is_left_alone(self) -> None:
         for scale in (10.0, 5000.0):
             x = ir.input("x0", (2, 48))
             made = built(ops.matmul(ops.sigmoid(x), np.full((3, 48), scale, np.float32), transpose_y=True))
-            assert halved(made, M1) is made
+            assert halved(made, M1, ranges(made)) is made
 
 
 class TestRisks:
@@ -178,7 +179,8 @@ class TestRisks:
         ],
     )
     def test_are_named(self, build: object, text: str) -> None:
-        found = risks(built(build(ir.input("x0", (2, 48)))), M1)  # type: ignore[operator]
+        program = built(build(ir.input("x0", (2, 48))))  # type: ignore[operator]
+        found = risks(program, M1, ranges(program))
         assert any(text in risk.text for risk in found), found
 
     @pytest.mark.parametrize(
@@ -192,7 +194,8 @@ class TestRisks:
         ],
     )
     def test_no_noise(self, build: object) -> None:
-        assert not risks(built(build(ir.input("x0", (2, 48)))), M1)  # type: ignore[operator]
+        program = built(build(ir.input("x0", (2, 48))))  # type: ignore[operator]
+        assert not risks(program, M1, ranges(program))
 
     def test_loose_bounds_say_nothing(self) -> None:
         y = ops.sigmoid(ir.input("x0", (2, 48)))
@@ -200,7 +203,7 @@ class TestRisks:
             y = ops.relu(ops.matmul(y, np.full((48, 48), 3.0, np.float32)))
         made = built(y)
         assert ranges(made)[made.outputs[0][1]].size > 1e6
-        assert not risks(made, M1)
+        assert not risks(made, M1, ranges(made))
 
     def test_models_carry_them(self) -> None:
         made = model([node("Clip", "x lo hi", "c"), node("MatMul", "c w", "y")], {"x": [2, 48]}, {"y": [2, 3]},
